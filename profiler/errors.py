@@ -1,0 +1,43 @@
+"""Errors of graphs, engines, profiles and links.
+
+HeadtailError (protocol)
+└── ProfilerError
+    ├── ModelError (ValueError)        a file that is no usable ONNX model
+    ├── FeedError (ValueError)         inputs missing, unknown or of the wrong shape
+    ├── EngineError (RuntimeError)     the runtime refused to load or run a model
+    ├── ProfileError (ValueError)      a profile that is broken or belongs to another model
+    ├── PresetError (LookupError)      no such device preset
+    └── LinkError (ValueError)         a link that cannot be read
+"""
+
+from __future__ import annotations
+
+from protocol.errors import HeadtailError
+
+
+class ProfilerError(HeadtailError):
+    """Base of this package's errors."""
+
+
+class ModelError(ProfilerError, ValueError):
+    """A file that is no usable ONNX model."""
+
+
+class FeedError(ProfilerError, ValueError):
+    """Inputs that are missing, unknown, or of the wrong shape or dtype."""
+
+
+class EngineError(ProfilerError, RuntimeError):
+    """The runtime refused to load or to run a model."""
+
+
+class ProfileError(ProfilerError, ValueError):
+    """A profile that is broken, too new, or belongs to another model or shape."""
+
+
+class PresetError(ProfilerError, LookupError):
+    """No device preset has this name."""
+
+
+class LinkError(ProfilerError, ValueError):
+    """A link description that cannot be read."""
