@@ -9,8 +9,22 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = {
+    "Engine": "engine",
+    "EngineError": "errors",
+    "EngineOptions": "engine",
+    "FeedError": "errors",
+    "LinkError": "errors",
+    "ModelError": "errors",
     "ModelIdentity": "values",
+    "OnnxRuntimeEngine": "engine",
+    "OnnxRuntimeSession": "engine",
+    "PresetError": "errors",
+    "ProfileError": "errors",
+    "ProfilerError": "errors",
+    "Session": "engine",
     "TensorSlot": "values",
+    "available_threads": "machine",
+    "describe_machine": "machine",
 }
 
 __all__ = sorted(_MODULES)

@@ -1,0 +1,100 @@
+"""Fakes for those who test against this package.
+
+Light: standard library and numpy only, apart from :mod:`profiler.engine`.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from profiler.engine import check_feeds
+from profiler.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from profiler.values import TensorSlot
+
+__all__ = ["FakeEngine", "FakeModel", "FakeSession"]
+
+
+@dataclass(frozen=True)
+class FakeModel:
+    """A model that is a Python function.
+
+    Attributes:
+        inputs: What it takes.
+        outputs: What it gives.
+        compute: From feeds to results, both by name. What it raises comes out as an EngineError.
+    """
+
+    inputs: tuple[TensorSlot, ...]
+    outputs: tuple[TensorSlot, ...]
+    compute: Callable[[Mapping[str, NDArray[Any]]], dict[str, NDArray[Any]]]
+
+
+class FakeEngine:
+    """An engine without files; models are found by their file name.
+
+    Attributes:
+        gate: Runs wait while it is clear. It starts set.
+        started: Released once for each run that begins, so a test can wait for it.
+        loaded: The paths loaded so far.
+        runs: How many runs have ended well.
+        fault: While set, each run raises it as an EngineError.
+    """
+
+    name = "fake"
+    version = "0"
+
+    def __init__(self, models: Mapping[str, FakeModel]) -> None:
+        self._models = dict(models)
+        self.gate = threading.Event()
+        self.gate.set()
+        self.started = threading.Semaphore(0)
+        self.loaded: list[Path] = []
+        self.runs = 0
+        self.fault: str | None = None
+
+    def load(self, path: Path) -> FakeSession:
+        """Return a session of the model named like the file; see ``Engine.load``."""
+        if path.name not in self._models:
+            raise EngineError(f"no model file {str(path)!r}")
+        self.loaded.append(path)
+        return FakeSession(self, self._models[path.name])
+
+
+class FakeSession:
+    """A session of a :class:`FakeEngine`."""
+
+    def __init__(self, engine: FakeEngine, model: FakeModel) -> None:
+        self.inputs = model.inputs
+        self.outputs = model.outputs
+        self._engine = engine
+        self._model = model
+        self._open = True
+
+    def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Wait for the gate, then compute; see ``Session.run``."""
+        if not self._open:
+            raise EngineError("the session is closed")
+        check_feeds(self.inputs, feeds)
+        self._engine.started.release()
+        self._engine.gate.wait()
+        if self._engine.fault is not None:
+            raise EngineError(self._engine.fault)
+        try:
+            results = self._model.compute({name: array.copy() for name, array in feeds.items()})
+        except Exception as error:
+            raise EngineError(f"the model failed: {error}") from error
+        self._engine.runs += 1
+        return {slot.name: results[slot.name] for slot in self.outputs}
+
+    def close(self) -> None:
+        """End the session; see ``Session.close``."""
+        self._open = False
