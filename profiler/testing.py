@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.engine import check_feeds
 from profiler.errors import EngineError
+from profiler.profile import CodecSpeed, EngineUsed, LayerCost, Profile
+from profiler.values import ModelIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from profiler.values import TensorSlot
 
-__all__ = ["FakeEngine", "FakeModel", "FakeSession"]
+__all__ = ["FakeEngine", "FakeModel", "FakeSession", "fake_profile"]
 
 
 @dataclass(frozen=True)
@@ -98,3 +100,32 @@ class FakeSession:
     def close(self) -> None:
         """End the session; see ``Session.close``."""
         self._open = False
+
+
+def fake_profile(
+    costs_ms: Mapping[str, float],
+    *,
+    model: ModelIdentity | None = None,
+    inputs: Collection[TensorSlot] = (),
+    overhead_ms: float = 0.0,
+    codecs: Mapping[str, CodecSpeed] | None = None,
+    label: str = "fake",
+) -> Profile:
+    """Return a profile in which each node is a layer with the given cost."""
+    return Profile(
+        label=label,
+        kind="measured",
+        model=model or ModelIdentity("fake", "0" * 64),
+        inputs=tuple(inputs),
+        engine=EngineUsed("fake", "0", "none", 1, "float32"),
+        machine={},
+        whole_ms=sum(costs_ms.values()) + overhead_ms,
+        whole_spread_ms=0.0,
+        overhead_ms=overhead_ms,
+        layout_ms=0.0,
+        unattributed_ms=0.0,
+        layers=tuple(LayerCost(name, (name,), cost, 0.0) for name, cost in costs_ms.items()),
+        peak_memory_bytes=None,
+        codecs=codecs or {"raw": CodecSpeed(1000.0, 1000.0, 0.0)},
+        uncertainty=0.0,
+    )

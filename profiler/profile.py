@@ -1,0 +1,234 @@
+"""Profiles: what every layer of one model costs on one machine, measured or predicted.
+
+Light: standard library only.
+
+How costs are defined (all times in ms, for one run with the profile's input shapes):
+
+    whole = overhead + sum(layers) + layout + unattributed
+
+``overhead`` is paid by every call of the runtime, however small the model. ``layout`` is the time
+of kernels that only move tensors between memory layouts, ``unattributed`` that of kernels which
+belong to no known node. Neither has a node, and both occur wherever layers are, so a set of nodes
+is charged its layers' time plus the same fraction of these two:
+
+    cost_of(nodes) = (whole - overhead) / sum(layers) * sum(latency(layer) * share(layer, nodes))
+
+where ``share`` is the fraction of the layer's nodes that are in the set. So the cost of disjoint
+sets adds up, all nodes together cost ``whole - overhead``, and a head and a tail that are run as
+models of their own take ``run_ms(head) + run_ms(tail) = whole + overhead``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from profiler.errors import ProfileError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from profiler.values import ModelIdentity, TensorSlot
+
+__all__ = ["SCHEMA", "CodecSpeed", "EngineUsed", "LayerCost", "Profile", "ProfileKind"]
+
+SCHEMA = 1
+ProfileKind = Literal["measured", "predicted"]
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """What one layer costs: nodes that the runtime executes together.
+
+    Attributes:
+        name: The layer's name.
+        nodes: Names of the nodes it covers, as in the normalised graph.
+        latency_ms: Median time.
+        spread_ms: Median distance from that median; 0 where predicted.
+        kind: What it does, for people: an operator or an operator class.
+        output_bytes: Size of the tensors it hands on, uncompressed.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    latency_ms: float
+    spread_ms: float
+    kind: str = ""
+    output_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class CodecSpeed:
+    """How fast one tensor codec is.
+
+    Attributes:
+        encode_mb_s: 10^6 bytes of the uncompressed tensor encoded a second.
+        decode_mb_s: The same for decoding.
+        fixed_ms: What each call costs on top, either way.
+    """
+
+    encode_mb_s: float
+    decode_mb_s: float
+    fixed_ms: float
+
+    def encode_ms(self, raw_bytes: int) -> float:
+        """Time to encode a tensor of this uncompressed size."""
+        return self.fixed_ms + raw_bytes / (self.encode_mb_s * 1e3)
+
+    def decode_ms(self, raw_bytes: int) -> float:
+        """Time to decode a tensor of this uncompressed size."""
+        return self.fixed_ms + raw_bytes / (self.decode_mb_s * 1e3)
+
+
+@dataclass(frozen=True)
+class EngineUsed:
+    """What ran the model, or what a prediction stands for.
+
+    Attributes:
+        name: Such as ``onnxruntime``.
+        version: Its version; empty where predicted.
+        provider: The execution provider.
+        threads: Threads inside one operator.
+        precision: Of the arithmetic, such as ``float32``.
+    """
+
+    name: str
+    version: str
+    provider: str
+    threads: int
+    precision: str
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What every layer of one model costs on one machine; see the module for the definitions.
+
+    Attributes:
+        label: The device, for people.
+        kind: Whether it was measured here or predicted from a preset.
+        model: The model it belongs to.
+        inputs: The concrete inputs it holds for.
+        engine: What ran it.
+        machine: What ``describe_machine`` said, or the preset's description.
+        whole_ms: Median time of a whole run.
+        whole_spread_ms: Median distance from that median.
+        overhead_ms: What every run costs, however small the model.
+        layout_ms: Time in kernels that only change the memory layout.
+        unattributed_ms: Time in kernels that belong to no known node.
+        layers: The costs, in execution order; no node is in two of them.
+        peak_memory_bytes: What loading and running the model added to the process; None if unknown.
+        codecs: Speed of each codec by its name.
+        uncertainty: Relative band around every time: 0.1 means plus or minus 10 %.
+        notes: What a reader should know, one sentence each.
+    """
+
+    label: str
+    kind: ProfileKind
+    model: ModelIdentity
+    inputs: tuple[TensorSlot, ...]
+    engine: EngineUsed
+    machine: Mapping[str, Any]
+    whole_ms: float
+    whole_spread_ms: float
+    overhead_ms: float
+    layout_ms: float
+    unattributed_ms: float
+    layers: tuple[LayerCost, ...]
+    peak_memory_bytes: int | None
+    codecs: Mapping[str, CodecSpeed]
+    uncertainty: float
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def _node_ms(self) -> dict[str, float]:
+        """Cost of each node, such that all of them add up to the whole without the overhead."""
+        layers_ms = sum(layer.latency_ms for layer in self.layers)
+        factor = (self.whole_ms - self.overhead_ms) / layers_ms if layers_ms else 0.0
+        return {
+            node: factor * layer.latency_ms / len(layer.nodes)
+            for layer in self.layers
+            for node in layer.nodes
+        }
+
+    def cost_of(self, nodes: Collection[str]) -> float:
+        """Time these nodes add to a run, in ms. Nodes that no layer covers cost nothing."""
+        return sum(self._node_ms.get(node, 0.0) for node in set(nodes))
+
+    def run_ms(self, nodes: Collection[str]) -> float:
+        """Time that a model of just these nodes takes; nothing at all where there are none."""
+        return self.overhead_ms + self.cost_of(nodes) if nodes else 0.0
+
+    def scaled(self, factor: float, label: str) -> Profile:
+        """Return the profile of a machine whose runtime is ``factor`` times as slow.
+
+        Only the model's times change. An emulated device slows its engine down, not the codecs.
+
+        Raises:
+            ProfileError: The factor is not above 0.
+        """
+        if not (math.isfinite(factor) and factor > 0):
+            raise ProfileError(f"cannot scale a profile by {factor}; give a factor above 0")
+        layers = tuple(
+            replace(layer, latency_ms=layer.latency_ms * factor, spread_ms=layer.spread_ms * factor)
+            for layer in self.layers
+        )
+        return replace(
+            self,
+            label=label,
+            whole_ms=self.whole_ms * factor,
+            whole_spread_ms=self.whole_spread_ms * factor,
+            overhead_ms=self.overhead_ms * factor,
+            layout_ms=self.layout_ms * factor,
+            unattributed_ms=self.unattributed_ms * factor,
+            layers=layers,
+            notes=(*self.notes, f"Times of {self.label!r} multiplied by {factor:g}."),
+        )
+
+    def require(self, model: ModelIdentity, inputs: Collection[TensorSlot]) -> None:
+        """Check that the profile is about this model, fed with these concrete inputs.
+
+        Raises:
+            ProfileError: It is about another model or other shapes.
+        """
+        if model.sha256 != self.model.sha256:
+            raise ProfileError(
+                f"the profile {self.label!r} is of {self.model.name} "
+                f"(sha256 {self.model.sha256[:12]}...), not of {model.name} "
+                f"({model.sha256[:12]}...); profile this model"
+            )
+        wanted = {slot.name: slot for slot in inputs}
+        profiled = {slot.name: slot for slot in self.inputs}
+        for name in sorted(wanted.keys() | profiled.keys()):
+            if wanted.get(name) != profiled.get(name):
+                raise ProfileError(
+                    f"the profile {self.label!r} is for input {name!r} {_slot(profiled.get(name))},"
+                    f" not {_slot(wanted.get(name))}; profile the model with that input"
+                )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready mapping."""
+        return {
+            "schema": SCHEMA,
+            "label": self.label,
+            "kind": self.kind,
+            "model": self.model.to_dict(),
+            "inputs": [slot.to_dict() for slot in self.inputs],
+            "engine": vars(self.engine).copy(),
+            "machine": dict(self.machine),
+            "whole_ms": self.whole_ms,
+            "whole_spread_ms": self.whole_spread_ms,
+            "overhead_ms": self.overhead_ms,
+            "layout_ms": self.layout_ms,
+            "unattributed_ms": self.unattributed_ms,
+            "layers": [{**vars(layer), "nodes": list(layer.nodes)} for layer in self.layers],
+            "peak_memory_bytes": self.peak_memory_bytes,
+            "codecs": {name: vars(speed).copy() for name, speed in self.codecs.items()},
+            "uncertainty": self.uncertainty,
+            "notes": list(self.notes),
+        }
+
+
+def _slot(slot: TensorSlot | None) -> str:
+    return "absent" if slot is None else f"{slot.dtype} {list(slot.shape)}"
