@@ -22,7 +22,8 @@ _MBPS = {"kbps": 1e-3, "mbps": 1.0, "gbps": 1e3}
 _NUMBER = r"([+-]?\d+\.?\d*(?:e[+-]?\d+)?|[+-]?\.\d+|[+-]?nan|[+-]?inf)"
 _RATE = rf"{_NUMBER}\s*(kbps|mbps|gbps)"
 _LINK = re.compile(
-    rf"\s*{_RATE}\s*(?:/\s*{_RATE}\s*)?(?:,\s*rtt\s*=\s*{_NUMBER}\s*ms\s*)?", re.IGNORECASE
+    rf"\s*{_RATE}\s*(?:/\s*{_RATE}\s*)?(?:,\s*rtt\s*=\s*{_NUMBER}\s*ms\s*)?",
+    re.ASCII | re.IGNORECASE,
 )
 
 

@@ -103,7 +103,7 @@ class _Fields:
 
     def __post_init__(self) -> None:
         if not isinstance(self.data, dict):
-            raise ProfileError(f"{self.where or 'the file'} must be a JSON object")
+            raise ProfileError(f"{self.where.rstrip('.') or 'the file'} must be a JSON object")
 
     def value(self, key: str) -> Any:
         if key not in self.data:
