@@ -1,1 +1,1 @@
-"""x"""
+"""Bytes on the wire: messages, frames, tensor codecs, sockets, errors."""
