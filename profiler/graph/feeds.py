@@ -1,0 +1,120 @@
+"""Inputs to run a model with: from a file, from shapes, or made up."""
+
+from __future__ import annotations
+
+import math
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from profiler.errors import FeedError
+from profiler.values import TensorSlot
+
+Feeds = dict[str, npt.NDArray[np.generic]]
+
+# A model's input name may hold a slash, which a file name in a zip archive had better not.
+SLASH = "__slash__"
+_SEED = 20170409
+_LARGEST_BYTES = 1 << 31
+
+
+def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Read ``NAME:1x3x224x224`` from each text (``NAME:`` alone is a scalar).
+
+    Raises:
+        FeedError: A text of another form.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, colon, numbers = text.rpartition(":")
+        if not colon or not name or not re.fullmatch(r"(\d+(x\d+)*)?", numbers, re.ASCII):
+            raise FeedError(f"--input {text!r} is not of the form NAME:1x3x224x224")
+        if name in shapes:
+            raise FeedError(f"--input gives {name!r} twice; give each input once")
+        shapes[name] = tuple(int(number) for number in numbers.split("x")) if numbers else ()
+        if math.prod(shapes[name]) * 8 > _LARGEST_BYTES:
+            raise FeedError(f"--input {text!r} asks for more than {_LARGEST_BYTES >> 30} GiB")
+    return shapes
+
+
+def read_feeds(path: Path) -> Feeds:
+    """Read a ``.npz`` file with one array per model input.
+
+    Raises:
+        FeedError: No such file, no .npz file, or one with pickled objects in it.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise FeedError(f"{path} holds a single array; save it with numpy.savez(NAME=...)")
+            return {name.replace(SLASH, "/"): archive[name] for name in archive.files}
+    except FileNotFoundError:
+        raise FeedError(f"there is no file {path}") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise FeedError(f"{path} is not a readable .npz file: {error}") from None
+
+
+def resolve_feeds(
+    slots: Sequence[TensorSlot], given: Feeds, shapes: Mapping[str, tuple[int, ...]]
+) -> Feeds:
+    """Return one array per model input: the given one, or noise of the given or declared shape.
+
+    Floats are standard normal, whole numbers zero (an index that is valid everywhere). Noise shows
+    shapes and speed; the bytes of encoded tensors need a real feed.
+
+    Raises:
+        FeedError: Unknown names, a shape that does not fit, or a free axis that nothing fixes.
+    """
+    known = {slot.name for slot in slots}
+    for name in (*given, *shapes):
+        if name not in known:
+            raise FeedError(
+                f"the model has no input {name!r}; its inputs are {', '.join(sorted(known))}"
+            )
+    return {slot.name: _feed(slot, given.get(slot.name), shapes.get(slot.name)) for slot in slots}
+
+
+def _feed(
+    slot: TensorSlot, given: npt.NDArray[np.generic] | None, shape: tuple[int, ...] | None
+) -> npt.NDArray[np.generic]:
+    if given is not None:
+        if not slot.accepts(str(given.dtype), given.shape):
+            raise FeedError(
+                f"input {slot.name!r} was given as {given.dtype} {list(given.shape)}; "
+                f"the model wants {slot.dtype} {_shape_text(slot.shape)}"
+            )
+        return given
+    if shape is None:
+        if None in slot.shape:
+            example = "x".join(str(axis or 1) for axis in slot.shape)
+            raise FeedError(
+                f"input {slot.name!r} has free axes {_shape_text(slot.shape)}; "
+                f"fix them with --input {slot.name}:{example} or give --feed FILE.npz"
+            )
+        shape = tuple(axis or 0 for axis in slot.shape)
+    if not slot.accepts(slot.dtype, shape):
+        raise FeedError(
+            f"input {slot.name!r} was given the shape {list(shape)}; "
+            f"the model wants {_shape_text(slot.shape)}"
+        )
+    return _noise(slot, shape)
+
+
+def _noise(slot: TensorSlot, shape: tuple[int, ...]) -> npt.NDArray[np.generic]:
+    try:
+        dtype = np.dtype(slot.dtype)
+    except TypeError:
+        dtype = np.dtype(object)
+    if dtype.kind not in "fiub":
+        raise FeedError(f"input {slot.name!r} is {slot.dtype}, which cannot be made up or sent")
+    if dtype.kind == "f":
+        return np.random.default_rng(_SEED).standard_normal(shape).astype(dtype)
+    return np.zeros(shape, dtype)
+
+
+def _shape_text(shape: tuple[int | None, ...]) -> str:
+    return "[" + ", ".join("?" if axis is None else str(axis) for axis in shape) + "]"

@@ -1,0 +1,134 @@
+"""The cut of least latency, exactly, by a minimum s-t cut. Needs scipy.
+
+The construction follows DADS (Hu et al., INFOCOM 2019) with two corrections: a tensor that several
+units read crosses once, through a node of its own; and a unit in the cloud can never feed a unit
+on the device, which takes an infinite reverse arc.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+
+from splitter.cuts import Cut, CutSpace
+from splitter.errors import PlanError
+
+_UNITS_PER_MS = 1_000_000
+# maximum_flow overflows silently; sums of capacities must stay far below 2**63.
+_LARGEST_CAPACITY = 1 << 60
+
+
+@dataclass(frozen=True)
+class CutCosts:
+    """What each part of a cut costs, in milliseconds.
+
+    Attributes:
+        device_ms: Of each unit on the device.
+        cloud_ms: Of each unit in the cloud.
+        transfer_ms: Of each tensor that may cross: encode, send, decode. Infinite if it may not.
+        result_ms: Of each output of the model that the cloud makes and sends back.
+        cloud_fixed_ms: Paid once by every cut that uses the cloud: round trip, queue, overheads.
+        device_fixed_ms: Paid once by every cut that runs anything on the device.
+    """
+
+    device_ms: Sequence[float]
+    cloud_ms: Sequence[float]
+    transfer_ms: Mapping[str, float]
+    result_ms: Mapping[str, float]
+    cloud_fixed_ms: float = 0.0
+    device_fixed_ms: float = 0.0
+
+
+def cut_cost_ms(space: CutSpace, cut: Cut, costs: CutCosts) -> float:
+    """Return the latency of one cut under these costs."""
+    device = math.fsum(costs.device_ms[index] for index in cut.units)
+    cloud = math.fsum(
+        costs.cloud_ms[unit.index] for unit in space.units if unit.index not in cut.units
+    )
+    crossing = math.fsum(costs.transfer_ms[name] for name in cut.frontier)
+    results = math.fsum(costs.result_ms[name] for name in cut.results)
+    fixed = (costs.device_fixed_ms if cut.units else 0.0) + (
+        costs.cloud_fixed_ms if len(cut.units) < len(space.units) else 0.0
+    )
+    return device + cloud + crossing + results + fixed
+
+
+def minimum_cut(space: CutSpace, costs: CutCosts) -> Cut:
+    """Return a cut of least latency over all legal cuts, device-only and cloud-only included.
+
+    Costs are rounded to a millionth of a millisecond.
+    """
+    # Fixed costs depend only on whether a side is used at all: the best cut of the inner problem
+    # pays both, and the two pure cuts that pay one are compared beside it.
+    everything = frozenset(range(len(space.units)))
+    choices = [space.cut(_least(space, costs)), space.cut(everything)]
+    nothing = space.legal(frozenset())
+    if nothing is not None:
+        choices.append(nothing)
+    return min(choices, key=lambda cut: cut_cost_ms(space, cut, costs))
+
+
+def _least(space: CutSpace, costs: CutCosts) -> frozenset[int]:
+    """Return the device side of a minimum s-t cut without the fixed costs."""
+    arcs = _Arcs(len(space.units))
+    for unit in space.units:
+        results = (costs.result_ms[name] for name in unit.outputs if name in costs.result_ms)
+        arcs.add(unit.index, arcs.sink, costs.device_ms[unit.index])
+        arcs.add(arcs.source, unit.index, costs.cloud_ms[unit.index] + math.fsum(results))
+        for need in space.needs[unit.index]:
+            arcs.add(unit.index, need, math.inf)
+    for name, readers in space.readers.items():
+        crossing = arcs.new_node()
+        transfer = math.inf if name in space.unsendable else costs.transfer_ms[name]
+        arcs.add(space.maker.get(name, arcs.source), crossing, transfer)
+        for reader in readers:
+            arcs.add(crossing, reader, math.inf)
+    return arcs.source_side() & frozenset(range(len(space.units)))
+
+
+class _Arcs:
+    """Arcs of a flow network whose first nodes are the units."""
+
+    def __init__(self, units: int) -> None:
+        self.source = units
+        self.sink = units + 1
+        self._nodes = units + 2
+        self._capacity: dict[tuple[int, int], float] = {}
+
+    def new_node(self) -> int:
+        self._nodes += 1
+        return self._nodes - 1
+
+    def add(self, start: int, end: int, cost_ms: float) -> None:
+        if math.isnan(cost_ms) or cost_ms < 0:
+            raise PlanError(f"a cost of {cost_ms} ms cannot be planned with; costs are 0 or more")
+        old = self._capacity.get((start, end), 0.0)
+        self._capacity[start, end] = max(old, cost_ms)
+
+    def source_side(self) -> frozenset[int]:
+        capacity = self._matrix()
+        flow = maximum_flow(capacity, self.source, self.sink).flow
+        residual = csr_array(capacity - flow)
+        residual.data = np.where(residual.data > 0, residual.data, 0)
+        residual.eliminate_zeros()
+        reached = breadth_first_order(residual, self.source, return_predecessors=False)
+        return frozenset(int(node) for node in reached)
+
+    def _matrix(self) -> csr_array:
+        finite = math.fsum(cost for cost in self._capacity.values() if math.isfinite(cost))
+        infinite = math.ceil(finite * _UNITS_PER_MS) + len(self._capacity) + 1
+        if infinite * (len(self._capacity) + 1) >= _LARGEST_CAPACITY:
+            raise PlanError(f"costs that sum to {finite:.3g} ms are too large to plan with")
+        starts, ends = zip(*self._capacity, strict=True)
+        values = [
+            infinite if math.isinf(cost) else round(cost * _UNITS_PER_MS)
+            for cost in self._capacity.values()
+        ]
+        shape = (self._nodes, self._nodes)
+        matrix = coo_array((np.array(values, dtype=np.int64), (starts, ends)), shape=shape)
+        return csr_array(matrix)
