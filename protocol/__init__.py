@@ -1,1 +1,118 @@
-"""Bytes on the wire: messages, frames, tensor codecs, sockets, errors."""
+"""Bytes on the wire: messages, frames, tensor codecs, sockets, credit, errors.
+
+Light: standard library, numpy, pyzmq, msgpack and zstandard; Pillow is loaded only where pictures
+are read or written.
+"""
+
+from __future__ import annotations
+
+from protocol.clock import Clock, SystemClock
+from protocol.codecs import (
+    CODEC_NAMES,
+    AffineCodec,
+    Codec,
+    EncodedTensor,
+    Float16Codec,
+    JpegCodec,
+    RawCodec,
+    codec_from_dict,
+    decode_tensor,
+    encode_tensor,
+    parse_codec,
+)
+from protocol.codes import Advice, FailureCode, RefusalCode
+from protocol.command import CommandParser, run_command
+from protocol.console import Progress, is_terminal, paint, table
+from protocol.errors import (
+    AddressError,
+    CodecError,
+    FrameError,
+    HeadtailError,
+    ImageError,
+    LimitExceededError,
+    ProtocolError,
+    RefusedError,
+    SettingError,
+    UnencodableValuesError,
+    UsageError,
+    VersionMismatchError,
+)
+from protocol.frames import Frame, decode_message, encode_message, message_bytes
+from protocol.limits import Limits
+from protocol.messages import (
+    PROTOCOL_VERSION,
+    Failure,
+    Goodbye,
+    Hello,
+    Message,
+    Ping,
+    Pong,
+    Refuse,
+    Request,
+    Result,
+    Timings,
+    Welcome,
+)
+from protocol.preprocess import ImagePreprocess
+from protocol.tensors import Array, Dtype, TensorSpec
+from protocol.text import did_you_mean, one_line
+
+__all__ = [
+    "CODEC_NAMES",
+    "PROTOCOL_VERSION",
+    "AddressError",
+    "Advice",
+    "AffineCodec",
+    "Array",
+    "Clock",
+    "Codec",
+    "CodecError",
+    "CommandParser",
+    "Dtype",
+    "EncodedTensor",
+    "Failure",
+    "FailureCode",
+    "Float16Codec",
+    "Frame",
+    "FrameError",
+    "Goodbye",
+    "HeadtailError",
+    "Hello",
+    "ImageError",
+    "ImagePreprocess",
+    "JpegCodec",
+    "LimitExceededError",
+    "Limits",
+    "Message",
+    "Ping",
+    "Pong",
+    "Progress",
+    "ProtocolError",
+    "RawCodec",
+    "RefusalCode",
+    "Refuse",
+    "RefusedError",
+    "Request",
+    "Result",
+    "SettingError",
+    "SystemClock",
+    "TensorSpec",
+    "Timings",
+    "UnencodableValuesError",
+    "UsageError",
+    "VersionMismatchError",
+    "Welcome",
+    "codec_from_dict",
+    "decode_message",
+    "decode_tensor",
+    "did_you_mean",
+    "encode_message",
+    "encode_tensor",
+    "is_terminal",
+    "message_bytes",
+    "one_line",
+    "paint",
+    "parse_codec",
+    "run_command",
+    "table",
+]
