@@ -6,6 +6,7 @@ are read or written.
 
 from __future__ import annotations
 
+from protocol.addresses import Address, parse_address
 from protocol.clock import Clock, SystemClock
 from protocol.codecs import (
     CODEC_NAMES,
@@ -23,6 +24,7 @@ from protocol.codecs import (
 from protocol.codes import Advice, FailureCode, RefusalCode
 from protocol.command import CommandParser, run_command
 from protocol.console import Progress, is_terminal, paint, table
+from protocol.credit import CreditLedger
 from protocol.errors import (
     AddressError,
     CodecError,
@@ -54,12 +56,14 @@ from protocol.messages import (
     Welcome,
 )
 from protocol.preprocess import ImagePreprocess
+from protocol.sockets import agent_socket, worker_socket
 from protocol.tensors import Array, Dtype, TensorSpec
 from protocol.text import did_you_mean, one_line
 
 __all__ = [
     "CODEC_NAMES",
     "PROTOCOL_VERSION",
+    "Address",
     "AddressError",
     "Advice",
     "AffineCodec",
@@ -68,6 +72,7 @@ __all__ = [
     "Codec",
     "CodecError",
     "CommandParser",
+    "CreditLedger",
     "Dtype",
     "EncodedTensor",
     "Failure",
@@ -102,6 +107,7 @@ __all__ = [
     "UsageError",
     "VersionMismatchError",
     "Welcome",
+    "agent_socket",
     "codec_from_dict",
     "decode_message",
     "decode_tensor",
@@ -112,7 +118,9 @@ __all__ = [
     "message_bytes",
     "one_line",
     "paint",
+    "parse_address",
     "parse_codec",
     "run_command",
     "table",
+    "worker_socket",
 ]
