@@ -1,0 +1,84 @@
+"""The agent's decisions: pure functions from what is known to an enum. No sockets, no clocks.
+
+Light: standard library only.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from device_agent.answers import Reason
+from protocol import FailureCode, RefusalCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LOCAL_SHARE = 0.25
+"""The part of a frame's deadline that is kept for finishing it on the device."""
+
+
+class Loss(str, Enum):
+    """Why a session ended."""
+
+    DISCONNECTED = "disconnected"
+    SILENT = "silent"
+    OVERDUE = "overdue"
+    UNKNOWN_SESSION = "unknown_session"
+    ENDED_BY_WORKER = "ended_by_worker"
+    MALFORMED = "malformed"
+
+
+class Next(str, Enum):
+    """What to do with a frame that the worker did not answer."""
+
+    SEND_AGAIN = "send_again"
+    FINISH_HERE = "finish_here"
+
+
+FAILURE_REASONS: Mapping[FailureCode, Reason] = {
+    FailureCode.UNKNOWN_SESSION: Reason.LINK_LOST,
+    FailureCode.EXPIRED: Reason.LATE,
+    FailureCode.OVER_CREDIT: Reason.NO_CREDIT,
+    FailureCode.TOO_LARGE: Reason.TOO_LARGE,
+    FailureCode.BAD_TENSOR: Reason.WORKER_FAILED,
+    FailureCode.INFERENCE_FAILED: Reason.WORKER_FAILED,
+    FailureCode.DRAINING: Reason.BUSY,
+    FailureCode.BUSY: Reason.BUSY,
+}
+
+
+def refusal_reason(code: RefusalCode) -> Reason:
+    """How a frame's answer names a refusal of the whole session."""
+    return Reason.BUSY if code.advice == "retry" else Reason.REFUSED
+
+
+def after_loss(loss: Loss, sent_times: int) -> Next:
+    """What becomes of a frame whose session ended before its answer came.
+
+    Only a worker that says it does not know the session has surely not computed the frame, and is
+    surely there: then a new session is one round trip away. Once is enough; a worker that forgets
+    sessions at once is no worker to wait for.
+    """
+    if loss is Loss.UNKNOWN_SESSION and sent_times < 2:
+        return Next.SEND_AGAIN
+    return Next.FINISH_HERE
+
+
+def cloud_limit_s(started_s: float, deadline_s: float) -> float:
+    """The moment at which a frame stops waiting for the cloud."""
+    return started_s + deadline_s * (1 - LOCAL_SHARE)
+
+
+def backoff_s(attempt: int, jitter: float, first_s: float, last_s: float) -> float:
+    """Seconds to wait before asking again: doubling from ``first_s`` to ``last_s``.
+
+    Args:
+        attempt: How many times in a row asking has failed, from 0.
+        jitter: A random number in [0, 1), which spreads agents that lost one worker together over
+            the upper half of the wait.
+        first_s: The first wait.
+        last_s: The longest wait.
+    """
+    doublings = min(attempt, 32)  # a float power far above it would overflow
+    return float(min(last_s, first_s * 2**doublings)) * (0.5 + jitter / 2)

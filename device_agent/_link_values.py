@@ -1,0 +1,98 @@
+"""What the link to a worker is made of: its states, its patience, its counters, one session.
+
+Light: standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from protocol import CreditLedger, Welcome
+
+LONG_AGO = float("-inf")
+
+
+class LinkState(str, Enum):
+    """Where the session stands."""
+
+    LOST = "lost"
+    HELLO_SENT = "hello_sent"
+    WELCOMED = "welcomed"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class LinkPolicy:
+    """How patient the link is.
+
+    Attributes:
+        hello_timeout_s: A HELLO unanswered for so long is taken as lost. A worker may have to cut
+            and load the tail first.
+        ping_misses: So many pings in a row without a sign of life end the session.
+        overdue_limit_s: A request unanswered for so long after it was given up ends the session.
+        backoff_first_s: The wait before the first HELLO after a loss.
+        backoff_last_s: The longest wait between two HELLOs.
+    """
+
+    hello_timeout_s: float = 5.0
+    ping_misses: int = 3
+    overdue_limit_s: float = 10.0
+    backoff_first_s: float = 1.0
+    backoff_last_s: float = 32.0
+
+
+@dataclass
+class LinkCounters:
+    """What has crossed the link, and what was odd about it.
+
+    Attributes:
+        hellos: HELLOs sent.
+        sessions: WELCOMEs that opened a session.
+        losses: Sessions lost.
+        pings: Pings sent.
+        requests: Requests sent.
+        replies: Replies that reached a waiting frame.
+        late: Replies to requests that had been given up.
+        duplicates: Further replies to requests that had been answered.
+        foreign: Replies to requests never sent, or of another session.
+        malformed: Arrivals that are no message, or none that a worker may send.
+    """
+
+    hellos: int = 0
+    sessions: int = 0
+    losses: int = 0
+    pings: int = 0
+    requests: int = 0
+    replies: int = 0
+    late: int = 0
+    duplicates: int = 0
+    foreign: int = 0
+    malformed: int = 0
+
+
+@dataclass
+class LinkSession:
+    """What holds from one WELCOME to the loss of it.
+
+    Attributes:
+        terms: The WELCOME.
+        ledger: The byte credit.
+        heard_s: When anything last arrived.
+        pinged_s: When a ping last went out.
+        silent_pings: Pings since anything arrived.
+        owed: Requests given up whose reply, and so whose credit, is still out.
+        held_until_s: The worker asked for no request before this moment.
+        proven: Whether a request has been answered.
+    """
+
+    terms: Welcome
+    ledger: CreditLedger
+    heard_s: float
+    pinged_s: float = LONG_AGO
+    silent_pings: int = 0
+    owed: set[int] = field(default_factory=set)
+    held_until_s: float = LONG_AGO
+    proven: bool = False

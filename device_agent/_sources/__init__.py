@@ -1,0 +1,70 @@
+"""Where frames come from: a folder of pictures, a ``.npz`` file, or synthetic ones."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from device_agent._sources.arrays import ArraySource
+from device_agent._sources.frames import Frame, Source
+from device_agent._sources.images import ImageSource
+from device_agent._sources.synthetic import SyntheticSource
+from device_agent.errors import OptionError, SourceError
+from protocol import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from protocol import Clock
+    from splitter.bundle import Bundle
+
+__all__ = ["ArraySource", "Frame", "ImageSource", "Source", "SyntheticSource", "open_source"]
+
+_BENCH = "bench"
+_logger = logging.getLogger("device_agent")
+
+
+def open_source(
+    text: str,
+    bundle: Bundle,
+    *,
+    count: int | None = None,
+    clock: Clock | None = None,
+    notice: Callable[[str], None] | None = None,
+) -> Source:
+    """Open what ``--source`` names.
+
+    Args:
+        text: A folder of pictures, a ``.npz`` file, or ``bench``.
+        bundle: Says what the model's inputs are, and how they are made from a picture.
+        count: How many frames to give; None for each once (``bench``: 50).
+        clock: Times the preprocessing.
+        notice: Told, in a line, about each frame that is skipped; None logs it as a warning.
+
+    Raises:
+        OptionError: ``count`` is below 1.
+        SourceError: There is no such source, or it does not fit the model.
+    """
+    if count is not None and count < 1:
+        raise OptionError(f"--count is {count}; give 1 or more")
+    inputs, preprocess = bundle.inputs, bundle.preprocess
+    if preprocess is not None and len(inputs) != 1:
+        names = ", ".join(slot.name for slot in inputs)
+        raise SourceError(f"the bundle declares preprocess, but the model has the inputs {names}")
+    if text == _BENCH:
+        return SyntheticSource(inputs, preprocess, count)
+    path = Path(text)
+    if path.is_dir():
+        if preprocess is None:
+            raise SourceError(
+                f"{text} is a folder of pictures, but the bundle does not say how the model wants"
+                " them; plan again with a preprocess block (see split-plan --help)"
+            )
+        clock, notice = clock or SystemClock(), notice or _logger.warning
+        return ImageSource(path, inputs[0], preprocess, count, clock, notice)
+    if path.suffix.lower() == ".npz":
+        return ArraySource(path, inputs, count)
+    if path.exists():
+        raise SourceError(f"source {text!r} is neither a folder, nor a .npz file, nor 'bench'")
+    raise SourceError(f"no source {text!r}; give a folder of pictures, a .npz file, or 'bench'")

@@ -1,0 +1,118 @@
+"""The seam to the wire: messages out, messages in, and whether anybody is connected."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Protocol
+
+import zmq
+
+from protocol import agent_socket, decode_message, encode_message
+
+if TYPE_CHECKING:
+    from protocol import Clock, Limits, Message
+
+__all__ = ["Transport", "ZeroMqTransport"]
+
+# libzmq does not wake a reader when the connection goes; so long a wait may pass before we look.
+_LOOK_MS = 50
+
+
+class Transport(Protocol):
+    """Carries messages to one worker and back. One thread at a time may use it."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether a connection stands, so that a message can leave at once."""
+
+    def send(self, message: Message) -> bool:
+        """Hand a message over without waiting.
+
+        Returns:
+            False where there is no connection, or no room in it: the message is then dropped.
+        """
+
+    def receive(self, timeout_s: float) -> Message | None:
+        """Wait for the next message.
+
+        Args:
+            timeout_s: How long to wait; 0 only looks.
+
+        Returns:
+            The message; None when the time is up, or as soon as the connection came or went.
+
+        Raises:
+            FrameError: What arrived is no message of ours. The next call goes on behind it.
+        """
+
+    def close(self) -> None:
+        """End it; what was sent is given a moment to leave. Closing twice is allowed."""
+
+
+class ZeroMqTransport:
+    """A DEALER socket, owned by the thread that made it.
+
+    Args:
+        address: The worker's, such as ``tcp://192.0.2.7:5555``.
+        limits: What is accepted from the worker.
+        clock: Tells how long a wait has taken.
+
+    Raises:
+        AddressError: The address cannot be read.
+    """
+
+    def __init__(self, address: str, limits: Limits, clock: Clock) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._owner = threading.get_ident()
+        self._closed = False
+        self._context = zmq.Context()
+        try:
+            self._socket = agent_socket(self._context, address, limits)
+        except BaseException:
+            self._context.term()
+            raise
+
+    @property
+    def connected(self) -> bool:
+        """Whether a connection stands; see :attr:`Transport.connected`."""
+        # With IMMEDIATE set only a completed connection makes the socket writable.
+        return bool(int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLOUT)
+
+    def send(self, message: Message) -> bool:
+        """Hand a message over without waiting; see :meth:`Transport.send`."""
+        self._check_owner()
+        try:
+            self._socket.send_multipart(encode_message(message), zmq.NOBLOCK)
+        except zmq.Again:
+            return False
+        return True
+
+    def receive(self, timeout_s: float) -> Message | None:
+        """Wait for the next message; see :meth:`Transport.receive`."""
+        self._check_owner()
+        limit_s = self._clock.monotonic() + timeout_s
+        connected = self.connected
+        while True:
+            left_ms = (limit_s - self._clock.monotonic()) * 1000
+            events = zmq.POLLIN if connected else zmq.POLLIN | zmq.POLLOUT
+            # Rounded up: a wait rounded down to 0 ms would spin through the last millisecond.
+            ready = self._socket.poll(max(0, min(_LOOK_MS, int(left_ms) + 1)), events)
+            if ready & zmq.POLLIN:
+                frames = self._socket.recv_multipart(zmq.NOBLOCK)
+                return decode_message(frames, self._limits)
+            if left_ms <= 0 or self.connected != connected:
+                return None
+
+    def close(self) -> None:
+        """End it; see :meth:`Transport.close`."""
+        if not self._closed:
+            self._check_owner()
+            self._closed = True
+            self._socket.close(linger=_LOOK_MS)
+            self._context.term()
+
+    def _check_owner(self) -> None:
+        # A ZeroMQ socket used from two threads does not raise: it crashes the process.
+        if threading.get_ident() != self._owner:
+            raise RuntimeError("a ZeroMqTransport belongs to the thread that made it")

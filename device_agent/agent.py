@@ -1,0 +1,249 @@
+"""The agent: one answer for each frame, from the cloud where that works, from here where not."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from typing import TYPE_CHECKING
+
+from device_agent._channel import Patience, WorkerChannel
+from device_agent._decisions import cloud_limit_s
+from device_agent._link import WorkerLink
+from device_agent._link_values import LinkPolicy, LinkState
+from device_agent._parts import CutParts
+from device_agent._remote import RemoteAnswer, RemoteTail
+from device_agent._transport import ZeroMqTransport
+from device_agent.answers import Answer, AnswerTimes, ComputedOn, Reason
+from device_agent.errors import OptionError
+from profiler.engine import EngineOptions, OnnxRuntimeEngine
+from profiler.machine import available_threads
+from protocol import PROTOCOL_VERSION, Hello, Limits, RawCodec, RefusedError, SystemClock
+from protocol.text import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from types import TracebackType
+
+    from device_agent._link_values import LinkCounters
+    from device_agent._sources import Frame
+    from device_agent._transport import Transport
+    from profiler.engine import Engine
+    from protocol import Clock
+    from splitter.bundle import Bundle, BundledCut
+
+__all__ = ["Agent"]
+
+DEFAULT_DEADLINE_MS = 2000
+LONGEST_DEADLINE_MS = 3_600_000
+_RAW = RawCodec()
+_logger = logging.getLogger("device_agent")
+
+
+class Agent:
+    """Runs a bundle's head, asks a worker for the tail, and finishes here where none answers.
+
+    A context manager; the thread that enters it is the one that may use it.
+
+    Args:
+        bundle: The opened bundle.
+        worker: The worker's address, ``tcp://HOST:PORT``; not needed for the cut ``device``.
+        cut: The id of a cut of the bundle; None takes the plan's.
+        deadline_ms: The time in which each frame shall be answered. A quarter of it is kept for
+            finishing the frame on the device.
+        engine: Runs the models; None takes ONNX Runtime on the threads this process may use.
+        transport: Reaches the worker; None opens a ZeroMQ socket to ``worker``.
+        clock: The time.
+        notice: Told, in a line, what a user should know; None logs it as a warning.
+        link_policy: How patient the link is.
+        patience: How long the first greeting may hold up the first frame.
+
+    Attributes:
+        cut: The cut that is run.
+
+    Raises:
+        OptionError: No such cut, no such deadline, or no worker where the cut needs one.
+    """
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        *,
+        worker: str | None = None,
+        cut: str | None = None,
+        deadline_ms: int = DEFAULT_DEADLINE_MS,
+        engine: Engine | None = None,
+        transport: Transport | None = None,
+        clock: Clock | None = None,
+        notice: Callable[[str], None] | None = None,
+        link_policy: LinkPolicy | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        if not 1 <= deadline_ms <= LONGEST_DEADLINE_MS:
+            raise OptionError(f"the deadline is {deadline_ms} ms; give 1 to {LONGEST_DEADLINE_MS}")
+        self.cut = _find_cut(bundle, cut)
+        if self.cut.tail is not None and worker is None and transport is None:
+            raise OptionError(
+                f"the cut {self.cut.id!r} needs a worker: give --worker tcp://HOST:PORT,"
+                " or --cut device to stay on this machine"
+            )
+        self._bundle = bundle
+        self._worker = worker or "the worker"
+        self._deadline_s = deadline_ms / 1000
+        self._transport = transport
+        self._clock: Clock = clock or SystemClock()
+        self._notice = notice or _logger.warning
+        self._limits = Limits()
+        self._link = WorkerLink(
+            _hello(bundle, self.cut, self._limits), link_policy or LinkPolicy(), random.random
+        )
+        self._patience = patience or Patience()
+        engine = engine or OnnxRuntimeEngine(EngineOptions(threads=available_threads()))
+        outputs = tuple(slot.name for slot in bundle.outputs)
+        self._parts = CutParts(self.cut, engine, outputs)
+        self._channel: WorkerChannel | None = None
+        self._remote: RemoteTail | None = None
+
+    def __enter__(self) -> Agent:
+        """Greet the worker, load the head, and wait for the worker as patience allows.
+
+        Raises:
+            AddressError: The worker's address cannot be read.
+            EngineError: The head cannot be loaded.
+            RefusedError: The worker is there, and will not serve this until somebody mends it.
+        """
+        try:
+            if self.cut.tail is not None:
+                self._channel = WorkerChannel(self._link, self._open_transport(), self._clock)
+                self._channel.refresh()  # the worker loads its part while we load ours
+            self._parts.load_head()
+            if self._channel is not None:
+                self._greet(self._channel)
+                self._remote = self._open_remote(self._channel)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Say goodbye to the worker and free the models."""
+        self.close()
+
+    @property
+    def counters(self) -> LinkCounters:
+        """What has crossed the link so far, and what was odd about it."""
+        return self._link.counters
+
+    def answers(self, frames: Iterable[Frame]) -> Iterator[Answer]:
+        """Answer frames in their order, one at a time.
+
+        Args:
+            frames: A source, or any frames.
+
+        Yields:
+            Exactly one answer for each frame.
+
+        Raises:
+            EngineError: A model cannot be run on this machine; then nobody can answer.
+        """
+        for number, frame in enumerate(frames):
+            yield self._answer(number, frame)
+
+    def close(self) -> None:
+        """Say goodbye to the worker and free the models. Closing twice is allowed."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = self._remote = None
+        self._parts.close()
+
+    def _open_transport(self) -> Transport:
+        if self._transport is not None:
+            return self._transport
+        return ZeroMqTransport(self._worker, self._limits, self._clock)
+
+    def _open_remote(self, channel: WorkerChannel) -> RemoteTail:
+        return RemoteTail(
+            self.cut, self._parts, channel, self._limits, self._clock, self._worker, self._notice
+        )
+
+    def _greet(self, channel: WorkerChannel) -> None:
+        state = channel.greet(self._patience)
+        refusal = self._link.refusal
+        if state is LinkState.REFUSED and refusal is not None:
+            if refusal.code.advice == "give_up":
+                model = self._bundle.model
+                raise RefusedError(
+                    refusal.code,
+                    f"{refusal.text}; this bundle is model {model.name} {model.sha256[:12]},"
+                    f" cut {self.cut.id}: start {self._worker} with this bundle or its model in"
+                    " --models, or plan again from the model that it serves",
+                    refusal.retry_after_ms,
+                )
+            self._notice(f"{self._worker} refuses for now: {refusal.text}; answering on the device")
+        elif state is not LinkState.WELCOMED:
+            self._notice(f"no answer from {self._worker}; answering on the device")
+
+    def _answer(self, number: int, frame: Frame) -> Answer:
+        started_s = self._clock.monotonic()
+        known = self._parts.run_head(frame.feeds)
+        times = {"device_ms": self._since_ms(started_s)}
+        if self._remote is None:
+            remote = RemoteAnswer(self._parts.outputs(known), Reason.PLANNED)
+            computed_on = ComputedOn.DEVICE
+        else:
+            limit_s = cloud_limit_s(started_s, self._deadline_s)
+            remote = self._remote.ask(frame, known, limit_s)
+            computed_on = ComputedOn.CLOUD
+        times.update(remote.times)
+        outputs = remote.outputs
+        if outputs is None:
+            computed_on = ComputedOn.DEVICE
+            finish_s = self._clock.monotonic()
+            outputs = self._parts.run_tail(known)
+            times["finish_ms"] = self._since_ms(finish_s)
+        return Answer(
+            frame=number,
+            source=frame.name,
+            computed_on=computed_on,
+            reason=remote.reason,
+            cut=self.cut.id,
+            times=AnswerTimes.of(self._since_ms(started_s), frame.preprocess_ms, **times),
+            uplink_bytes=remote.uplink_bytes,
+            downlink_bytes=remote.downlink_bytes,
+            outputs=outputs,
+            labels=self._bundle.labels,
+        )
+
+    def _since_ms(self, started_s: float) -> float:
+        return (self._clock.monotonic() - started_s) * 1000
+
+
+def _find_cut(bundle: Bundle, cut_id: str | None) -> BundledCut:
+    wanted = bundle.cut_id if cut_id is None else cut_id
+    if wanted not in bundle.cuts:
+        raise OptionError(
+            f"the bundle has no cut {wanted!r}{did_you_mean(wanted, bundle.cuts)};"
+            f" it has {', '.join(sorted(bundle.cuts))}"
+        )
+    return bundle.cuts[wanted]
+
+
+def _hello(bundle: Bundle, cut: BundledCut, limits: Limits) -> Hello:
+    codecs = {tensor.codec for tensor in cut.frontier} | {_RAW.name}  # raw: the codecs' fallback
+    preprocess = bundle.preprocess
+    return Hello(
+        protocol_version=PROTOCOL_VERSION,
+        incarnation=os.urandom(16),
+        model=bundle.model.sha256,
+        cut=cut.id,
+        frontier=tuple(tensor.slot.name for tensor in cut.frontier),
+        results=tuple(slot.name for slot in cut.results),
+        codecs=tuple(sorted(codecs)),
+        preprocess=None if preprocess is None else preprocess.to_dict(),
+        max_message_bytes=limits.message_bytes,
+    )

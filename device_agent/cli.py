@@ -1,0 +1,120 @@
+"""The command ``device-agent``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from device_agent._sources import open_source
+from device_agent._summary import Summary
+from device_agent.agent import DEFAULT_DEADLINE_MS, Agent
+from device_agent.errors import OptionError
+from profiler.engine import EngineOptions, OnnxRuntimeEngine
+from profiler.machine import available_threads
+from protocol import CommandParser, Progress, SystemClock, is_terminal, run_command
+from splitter.bundle import open_bundle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+_STDOUT = "-"
+_EPILOG = """\
+latency_ms runs from the model's inputs being ready to its outputs being ready, and is the sum of
+the parts beside it; reading, resizing and normalising the input is preprocess_ms, and not in it.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    return run_command(_run, arguments)
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser(
+        prog="device-agent",
+        description="Run the head of a bundle here, the tail on a worker, and answer every frame.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("bundle", help="a folder that split-plan -o has written")
+    parser.add_argument("--worker", metavar="tcp://HOST:PORT", help="where cloud-worker listens")
+    parser.add_argument(
+        "--source",
+        required=True,
+        metavar="DIR|FILE.npz|bench",
+        help="a folder of pictures; a .npz file whose keys are the model's input names"
+        " (__slash__ stands for /), one frame or frames along an extra first axis; or bench",
+    )
+    parser.add_argument(
+        "--count",
+        type=int,
+        help="stop after so many frames, beginning again if there are fewer (bench: 50)",
+    )
+    parser.add_argument(
+        "--jsonl", metavar="FILE", help="write one JSON line a frame; - is standard output"
+    )
+    parser.add_argument(
+        "--cut", metavar="ID|device|cloud", help="a cut of the bundle (the plan's choice)"
+    )
+    parser.add_argument(
+        "--threads", type=int, help="threads for inference (as many as this process may use)"
+    )
+    parser.add_argument(
+        "--deadline-ms",
+        type=int,
+        default=DEFAULT_DEADLINE_MS,
+        help="answer each frame in this time, a quarter of which is kept for finishing it here"
+        " (%(default)s)",
+    )
+    return parser
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    options = _parser().parse_args(arguments)
+    bundle = open_bundle(options.bundle)
+    threads = available_threads() if options.threads is None else options.threads
+    agent = Agent(
+        bundle,
+        worker=options.worker,
+        cut=options.cut,
+        deadline_ms=options.deadline_ms,
+        engine=OnnxRuntimeEngine(EngineOptions(threads=threads)),
+        notice=_warn,
+    )
+    source = open_source(
+        options.source, bundle, count=options.count, clock=SystemClock(), notice=_warn
+    )
+    summary = Summary()
+    try:
+        with _lines(options.jsonl) as lines, agent, Progress("frames", source.length) as progress:
+            for answer in agent.answers(source):
+                summary.add(answer)
+                if lines is not None:
+                    lines.write(json.dumps(answer.to_dict(), allow_nan=False) + "\n")
+                    lines.flush()
+                progress.advance(f"{answer.computed_on.value} {answer.times.latency_ms:.1f} ms")
+    finally:
+        # Whatever ended the run, what was done until then counts.
+        if summary.frames and options.jsonl != _STDOUT:
+            print(summary.text(agent.cut.id, source.skipped, agent.counters), flush=True)
+    return 0
+
+
+def _lines(path: str | None) -> AbstractContextManager[TextIO | None]:
+    """Open where the JSON lines go."""
+    if path is None:
+        return nullcontext()
+    if path == _STDOUT:
+        return nullcontext(sys.stdout)
+    try:
+        return Path(path).open("w", encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"cannot write --jsonl {path}: {error.strerror}") from error
+
+
+def _warn(text: str) -> None:
+    clear = "\r\x1b[K" if is_terminal(sys.stderr) else ""  # the progress line may stand there
+    print(f"{clear}warning: {text}", file=sys.stderr, flush=True)
