@@ -1,0 +1,249 @@
+"""The rim of the worker: its socket, its threads, its clock."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+import zmq
+
+from cloud_worker._compute import can_decode, compute
+from cloud_worker._core import WorkerCore
+from cloud_worker._lanes import Lane, Mailbox
+from cloud_worker._outbox import Outbox
+from cloud_worker._receiving import receive
+from cloud_worker._settings import WorkerSettings
+from cloud_worker._tails import TailLoader
+from cloud_worker._work import Compute, Load, LoadFailure, Send, Tail, Unload
+from cloud_worker.errors import IllegalCutError, WorkerError
+from protocol import (
+    Failure,
+    FailureCode,
+    FrameError,
+    Limits,
+    RefusalCode,
+    Result,
+    SystemClock,
+    decode_message,
+    encode_message,
+    worker_socket,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+
+    from cloud_worker._repository import ModelRepository
+    from cloud_worker._tails import TailSource
+    from cloud_worker._work import Action, Job
+    from profiler.engine import Engine
+    from protocol import Clock, Frame, Message
+
+    Event: TypeAlias = Callable[[float], Sequence[Action]]
+
+_SESSION_BYTES = 16
+_MESSAGES_A_TURN = 64  # then finished work has its turn
+_OUTBOX_BYTES = 64 << 20
+_OUTBOX_PATIENCE_S = 5.0
+_OUTBOX_RETRY_MS = 5
+_LINGER_MS = 1000
+_LANE_STOP_S = 1.0
+
+
+class Worker:
+    """A worker that serves from its own threads until it is stopped.
+
+    One thread owns the socket and decides; one runs the models; one loads them. The socket is
+    bound, and :attr:`address` known, from the beginning; what arrives before :meth:`start` waits.
+
+    Args:
+        models: What to serve.
+        engine: What runs it.
+        bind: Address to bind; port 0 takes a free one.
+        settings: Bounds; the defaults if None.
+        limits: What messages may hold; the defaults if None.
+        clock: The machine's if None.
+        tails: Where tails come from; from ``models`` by ``engine`` if None.
+
+    Attributes:
+        address: Where agents connect.
+
+    Raises:
+        AddressError: The address cannot be bound.
+    """
+
+    def __init__(
+        self,
+        models: ModelRepository,
+        engine: Engine,
+        *,
+        bind: str = "tcp://127.0.0.1:0",
+        settings: WorkerSettings | None = None,
+        limits: Limits | None = None,
+        clock: Clock | None = None,
+        tails: TailSource | None = None,
+    ) -> None:
+        self._settings = settings or WorkerSettings()
+        self._limits = limits or Limits()
+        self._clock = clock or SystemClock()
+        self._context = zmq.Context()
+        try:
+            self._socket, self.address = worker_socket(self._context, bind, self._limits)
+        except BaseException:
+            self._context.term()
+            raise
+        self._tails = tails or TailLoader(models, engine)
+        self._core = WorkerCore(
+            models,
+            self._settings,
+            self._limits,
+            can_decode,
+            partial(secrets.token_bytes, _SESSION_BYTES),
+        )
+        self._outbox = Outbox(self._socket, _OUTBOX_BYTES, _OUTBOX_PATIENCE_S, self._core.counts)
+        self._mailbox: Mailbox[Event] = Mailbox()
+        self._inference = Lane("inference", self._compute)
+        self._loader = Lane("loader", self._load_or_unload)
+        self._thread = threading.Thread(target=self._serve, name="worker")
+        self._fault: BaseException | None = None
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How often what has happened, by name; for tests and for people."""
+        return dict(self._core.counts)
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Begin to stop: refuse what is new, finish what is accepted, say goodbye.
+
+        Returns at once; safe in signal handlers and safe to repeat.
+        """
+        self._mailbox.post(self._core.drain)
+
+    def join(self) -> None:
+        """Wait until the worker has stopped.
+
+        Raises:
+            Exception: Whatever fault ended it, if it did not end because of :meth:`stop`.
+        """
+        self._thread.join()
+        if self._fault is not None:
+            raise self._fault
+
+    def __enter__(self) -> Worker:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+        self.join()
+
+    # On the socket's thread
+
+    def _serve(self) -> None:
+        try:
+            poller = zmq.Poller()
+            poller.register(self._socket, zmq.POLLIN)
+            poller.register(self._mailbox.fileno(), zmq.POLLIN)
+            while not self._core.drained:
+                self._turn(poller)
+            self._do(self._core.farewell("the worker stops"), self._clock.monotonic())
+        except BaseException as fault:  # noqa: BLE001 (join raises it where it can be seen)
+            self._fault = fault
+        finally:
+            self._close()
+
+    def _turn(self, poller: zmq.Poller) -> None:
+        ready = dict(poller.poll(self._patience_ms()))
+        now = self._clock.monotonic()
+        if self._mailbox.fileno() in ready:
+            for event in self._mailbox.take():
+                self._do(event(now), now)
+        if self._socket in ready:
+            self._receive(now)
+        self._do(self._core.tick(now), now)
+        if self._outbox:
+            self._outbox.retry(now)
+
+    def _patience_ms(self) -> int | None:
+        """How long nothing is due; None: until something arrives."""
+        waits = [_OUTBOX_RETRY_MS] if self._outbox else []
+        next_tick_at = self._core.next_tick_at()
+        if next_tick_at is not None:
+            waits.append(math.ceil((next_tick_at - self._clock.monotonic()) * 1000))
+        return max(0, min(waits)) if waits else None
+
+    def _receive(self, now: float) -> None:
+        for _ in range(_MESSAGES_A_TURN):
+            arrived = receive(self._socket, self._limits)
+            if arrived is None:
+                return
+            peer, frames, size = arrived
+            try:
+                message = decode_message(frames, self._limits)
+            except FrameError as error:
+                self._do(self._core.unreadable(peer, frames, error, now), now)
+            else:
+                self._do(self._core.handle(peer, message, size, now), now)
+
+    def _do(self, actions: Sequence[Action], now: float) -> None:
+        for action in actions:
+            match action:
+                case Send():
+                    self._outbox.send(action.peer, self._frames(action.message), now)
+                case Compute():
+                    self._inference.put(action.job)
+                case Load() | Unload():
+                    self._loader.put(action)
+
+    def _frames(self, message: Message) -> Sequence[Frame]:
+        try:
+            return encode_message(message)
+        except FrameError as error:
+            if not isinstance(message, Result):
+                raise
+            # Outputs that the wire cannot name, such as one of 20 axes.
+            self._core.counts["unsendable"] += 1
+            code = FailureCode.INFERENCE_FAILED
+            return encode_message(Failure(message.session, message.number, code, str(error), None))
+
+    def _close(self) -> None:
+        self._inference.stop(_LANE_STOP_S)
+        self._loader.stop(_LANE_STOP_S)
+        self._mailbox.close()
+        self._tails.close()
+        self._socket.close(_LINGER_MS)
+        self._context.term()
+
+    # On the other threads
+
+    def _compute(self, job: Job) -> None:
+        answer = compute(job, self._clock, self._limits)
+        self._mailbox.post(partial(self._core.finished, job.ticket, answer))
+
+    def _load_or_unload(self, action: Load | Unload) -> None:
+        if isinstance(action, Unload):
+            action.tail.session.close()
+            return
+        self._mailbox.post(partial(self._core.loaded, action.key, self._load(action)))
+
+    def _load(self, action: Load) -> Tail | LoadFailure:
+        try:
+            return Tail(action.key, self._tails.load(action.key))
+        except IllegalCutError as error:
+            return LoadFailure(RefusalCode.ILLEGAL_CUT, str(error))
+        except WorkerError as error:
+            return LoadFailure(RefusalCode.LOAD_FAILED, str(error))
+        except Exception as error:  # noqa: BLE001 (one model's fault must not end the loader)
+            return LoadFailure(RefusalCode.LOAD_FAILED, f"{type(error).__name__}: {error}")

@@ -1,0 +1,143 @@
+"""Tails on demand: from a bundle, as the whole model, or cut out of the whole model.
+
+Light until a tail must be cut or a bare model read: that needs onnx.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, get_args
+
+from cloud_worker.errors import IllegalCutError, LoadError
+from profiler.errors import EngineError, ProfilerError
+from protocol import Dtype
+from splitter.bundle import open_bundle
+from splitter.errors import CutError, SplitterError
+
+if TYPE_CHECKING:
+    from cloud_worker._repository import ModelEntry, ModelRepository
+    from cloud_worker._work import TailKey
+    from profiler.engine import Engine, Session
+    from profiler.graph.model import LoadedModel
+    from splitter.bundle import Bundle
+
+_SENDABLE = frozenset(get_args(Dtype))
+
+
+class TailSource(Protocol):
+    """Makes sessions of tails. One thread at a time asks it."""
+
+    def load(self, key: TailKey) -> Session:
+        """Load a tail whose inputs are exactly the frontier and whose outputs hold the results.
+
+        Raises:
+            IllegalCutError: The model cannot be cut so.
+            LoadError: The tail cannot be made or loaded.
+        """
+
+    def close(self) -> None:
+        """Remove what was made on the way."""
+
+
+class TailLoader:
+    """Loads the tails of a repository's models.
+
+    Models are read again, and compared with their digest, each time a tail is loaded: files on
+    disk may have been exchanged since the repository was read, and a tail must never meet a head
+    of another model.
+
+    Args:
+        models: Where the models lie.
+        engine: What loads them.
+    """
+
+    def __init__(self, models: ModelRepository, engine: Engine) -> None:
+        self._models = models
+        self._engine = engine
+        # Tails of one model share the weights that were written for the first of them.
+        self._cuttings = tempfile.TemporaryDirectory(
+            prefix="headtail-worker-", ignore_cleanup_errors=True
+        )
+
+    def load(self, key: TailKey) -> Session:
+        """Load a tail; see :meth:`TailSource.load`."""
+        entry = self._models.find(key.model)
+        if entry is None:
+            raise LoadError(f"model {key.model[:12]} is no longer served")
+        try:
+            session = self._bundled(entry, key) or self._from_whole(entry, key)
+        except CutError as error:
+            raise IllegalCutError(f"{entry.name}: {error}") from error
+        except (ProfilerError, SplitterError, OSError) as error:
+            raise LoadError(f"{entry.name}: {error}") from error
+        for slot in (*session.inputs, *session.outputs):
+            if slot.dtype not in _SENDABLE and slot.name in {*key.frontier, *key.results}:
+                session.close()
+                raise IllegalCutError(f"{entry.name}: {slot.name!r} is {slot.dtype}, not sendable")
+        return session
+
+    def close(self) -> None:
+        """Remove the folder of cut tails."""
+        self._cuttings.cleanup()
+
+    def _bundled(self, entry: ModelEntry, key: TailKey) -> Session | None:
+        for folder in entry.bundles:
+            bundle = _open_same(folder, entry)
+            for cut in bundle.cuts.values():
+                frontier = {tensor.slot.name for tensor in cut.frontier}
+                results = {slot.name for slot in cut.results}
+                if cut.tail and frontier == set(key.frontier) and results >= set(key.results):
+                    return self._engine.load(cut.tail)
+        return None
+
+    def _from_whole(self, entry: ModelEntry, key: TailKey) -> Session:
+        loaded = _load_whole(entry)
+        inputs = {slot.name for slot in loaded.graph.inputs}
+        if set(key.frontier) == inputs and set(key.results) <= set(loaded.graph.outputs):
+            session = self._whole(loaded, inputs)
+            if session is not None:
+                return session
+        from splitter.extraction import extract_tail
+
+        folder = Path(self._cuttings.name, key.model)
+        folder.mkdir(exist_ok=True)
+        return self._engine.load(extract_tail(loaded, key.frontier, key.results, folder))
+
+    def _whole(self, loaded: LoadedModel, inputs: set[str]) -> Session | None:
+        """The whole model as it lies there, if the runtime takes it so.
+
+        Old models list their weights among the inputs, and some have node names that the runtime
+        refuses; what is cut out of the model has neither.
+        """
+        try:
+            session = self._engine.load(loaded.path)
+        except EngineError:
+            return None
+        if {slot.name for slot in session.inputs} == inputs:
+            return session
+        session.close()
+        return None
+
+
+def _open_same(folder: Path, entry: ModelEntry) -> Bundle:
+    bundle = open_bundle(folder)
+    if bundle.model.sha256 != entry.sha256:
+        raise LoadError(f"{folder} holds another model now; restart the worker to serve it")
+    return bundle
+
+
+def _load_whole(entry: ModelEntry) -> LoadedModel:
+    try:
+        from profiler.graph.model import load_model
+    except ImportError:
+        raise LoadError(
+            f"{entry.name}: no bundle here has this cut, and cutting needs onnx: "
+            "pip install 'headtail[worker]'"
+        ) from None
+    if entry.bare is None:
+        return load_model(open_bundle(entry.bundles[0]).full)
+    loaded = load_model(entry.bare)
+    if loaded.identity.sha256 != entry.sha256:
+        raise LoadError(f"{entry.bare} has changed; restart the worker to serve it")
+    return loaded

@@ -1,0 +1,117 @@
+"""The command ``cloud-worker``."""
+
+from __future__ import annotations
+
+import ipaddress
+import signal
+import sys
+from argparse import ArgumentTypeError
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cloud_worker._repository import read_folder
+from cloud_worker._server import Worker
+from cloud_worker._settings import WorkerSettings
+from profiler.engine import EngineOptions, OnnxRuntimeEngine
+from profiler.machine import available_threads
+from protocol import CommandParser, one_line, run_command
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MIB = 1 << 20
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    return run_command(_run, arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    options = _parser().parse_args(arguments)
+    settings = WorkerSettings(name=options.name, credit_bytes=options.credit_mb * _MIB)
+    engine = OnnxRuntimeEngine(EngineOptions(threads=options.threads or available_threads()))
+    content = read_folder(options.models)
+    for problem in content.problems:
+        _say(f"not served: {problem}")
+    worker = Worker(content.models, engine, bind=options.bind, settings=settings)
+    if not _is_local(worker.address):
+        _say(
+            f"warning: {worker.address} can be reached from other machines, and the traffic is "
+            "neither encrypted nor authenticated yet; use it on networks that you trust"
+        )
+    _stop_on_signals(worker)
+    with worker:
+        print(f"serving {len(content.models.entries())} models on {worker.address}", flush=True)
+        worker.join()
+    return 0
+
+
+def _parser() -> CommandParser:
+    defaults = WorkerSettings()
+    parser = CommandParser(
+        prog="cloud-worker", description="Serve any cut of any model in a folder."
+    )
+    parser.add_argument(
+        "--models",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="folder of .onnx models and bundles",
+    )
+    parser.add_argument(
+        "--bind",
+        default="tcp://127.0.0.1:5555",
+        metavar="ADDRESS",
+        help="address to serve on; port 0 takes a free one (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--threads",
+        type=_count,
+        metavar="N",
+        help="threads for inference (default: those this process may use)",
+    )
+    parser.add_argument(
+        "--name",
+        default=defaults.name,
+        help="what the worker calls itself to agents (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--credit-mb",
+        type=_count,
+        default=defaults.credit_bytes // _MIB,
+        metavar="N",
+        help="MiB that one agent may have unanswered (default: %(default)s)",
+    )
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    return int(text)
+
+
+def _stop_on_signals(worker: Worker) -> None:
+    def stop(_number: int, _frame: object) -> None:
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_DFL)  # the second one ends the process at once
+        worker.stop()
+
+    for number in _SIGNALS:
+        signal.signal(number, stop)
+
+
+def _is_local(address: str) -> bool:
+    transport, _, place = address.partition("://")
+    if transport != "tcp":
+        return True
+    try:
+        return ipaddress.ip_address(place.rpartition(":")[0].strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _say(text: str) -> None:
+    print(one_line(text), file=sys.stderr, flush=True)
