@@ -1,0 +1,83 @@
+"""What a model file does not say: how a picture becomes its input, and what its classes are called.
+
+Read from ``NAME.yaml`` beside ``NAME.onnx``, or from the file that the user names. Needs PyYAML.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from protocol.errors import ProtocolError
+from protocol.preprocess import ImagePreprocess
+from protocol.text import did_you_mean
+from splitter.errors import PlanError
+
+_KEYS = ("labels", "preprocess")
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What is declared about a model.
+
+    Attributes:
+        preprocess: How a picture becomes the input; ``None`` if the input is no picture.
+        labels: Names of the classes in the order of the output.
+    """
+
+    preprocess: ImagePreprocess | None = None
+    labels: tuple[str, ...] = ()
+
+
+def find_model_config(model: Path, named: Path | None) -> ModelConfig:
+    """Return the declared configuration of a model: of the named file, or of the one beside it.
+
+    Raises:
+        PlanError: The named file is missing, or one that cannot be used.
+    """
+    path = named or model.with_suffix(".yaml")
+    if named is None and not path.is_file():
+        return ModelConfig()
+    try:
+        data = yaml.safe_load(path.read_bytes())
+    except FileNotFoundError:
+        raise PlanError(f"there is no file {path}") from None
+    except OSError as error:
+        raise PlanError(f"{path} cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise PlanError(f"{path} is not valid YAML: {reason}") from None
+    return _config(path, data)
+
+
+def _config(path: Path, data: Any) -> ModelConfig:
+    if not isinstance(data, dict):
+        raise PlanError(f"{path} is no mapping; it may have the keys {', '.join(_KEYS)}")
+    for key in data:
+        if key not in _KEYS:
+            hint = did_you_mean(str(key), _KEYS)
+            raise PlanError(f"{path}: unknown key {key!r}{hint}; known are {', '.join(_KEYS)}")
+    preprocess = None
+    if data.get("preprocess") is not None:
+        try:
+            preprocess = ImagePreprocess.from_dict(data["preprocess"])
+        except ProtocolError as error:
+            raise PlanError(f"{path}: {error}") from error
+    return ModelConfig(preprocess, _labels(path, data.get("labels")))
+
+
+def _labels(path: Path, name: Any) -> tuple[str, ...]:
+    if name is None:
+        return ()
+    if not isinstance(name, str):
+        raise PlanError(f"{path}: labels is {name!r}; give the name of a file, one class a line")
+    file = path.parent / name
+    try:
+        return tuple(file.read_text(encoding="utf-8").splitlines())
+    except OSError as error:
+        raise PlanError(f"{path}: labels file {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise PlanError(f"{path}: labels file {file} is not UTF-8 text") from None

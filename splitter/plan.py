@@ -1,0 +1,148 @@
+"""A plan: the decision, what it is predicted to cost, and what else was weighed. Light."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from profiler.links import Link
+from profiler.values import ModelIdentity
+from splitter.bundle import Decision
+
+SCHEMA = 1
+Objective = Literal["latency"]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What one frame is predicted to cost.
+
+    The latency runs from the model's inputs being ready on the device to its outputs being there;
+    it is the sum of the other times. Results are encoded, sent and decoded within ``downlink_ms``.
+    """
+
+    latency_ms: float
+    device_ms: float
+    encode_ms: float
+    uplink_ms: float
+    queue_ms: float
+    decode_ms: float
+    cloud_ms: float
+    downlink_ms: float
+    uplink_bytes: int
+
+
+@dataclass(frozen=True)
+class CrossingTensor:
+    """A tensor that crosses a cut: its codec, and its predicted encoded size in bytes."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    codec: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A cut that was weighed.
+
+    Attributes:
+        cut: Its id.
+        decision: What choosing it would mean.
+        tensors: What crosses.
+        units: Positions of the graph's units that the device runs.
+        device_nodes: How many nodes that are.
+        predicted: What it costs.
+    """
+
+    cut: str
+    decision: Decision
+    tensors: tuple[CrossingTensor, ...]
+    units: frozenset[int]
+    device_nodes: int
+    predicted: Prediction
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready mapping."""
+        return {
+            "cut": self.cut,
+            "decision": self.decision,
+            "tensors": [asdict(tensor) for tensor in self.tensors],
+            "device_nodes": self.device_nodes,
+            "predicted": asdict(self.predicted),
+        }
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One side of a plan, for people: its label, and whether its costs were measured.
+
+    ``uncertainty`` is the relative band around every time: 0.3 means plus or minus 30 %.
+    """
+
+    name: str
+    kind: Literal["measured", "predicted"]
+    threads: int
+    uncertainty: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A decision with its prediction and its alternatives.
+
+    Attributes:
+        model: What is to be run.
+        objective: What was minimised.
+        device: Where the head runs.
+        cloud: Where the tail runs.
+        link: What lies between.
+        chosen: The best candidate.
+        device_nodes: Nodes that the chosen cut runs on the device, in order.
+        cloud_nodes: Nodes that it runs in the cloud, in order.
+        device_only: The baseline that sends nothing.
+        cloud_only: The baseline that sends the encoded input.
+        best_split: The best candidate that runs something on both sides; ``None`` if there is none.
+        candidates: The best ten, best first.
+        notes: What a reader should know, one sentence each.
+    """
+
+    model: ModelIdentity
+    objective: Objective
+    device: Machine
+    cloud: Machine
+    link: Link
+    chosen: Candidate
+    device_nodes: tuple[str, ...]
+    cloud_nodes: tuple[str, ...]
+    device_only: Candidate
+    cloud_only: Candidate
+    best_split: Candidate | None
+    candidates: tuple[Candidate, ...]
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready mapping."""
+        return {
+            "schema": SCHEMA,
+            "model": self.model.to_dict(),
+            "objective": self.objective,
+            "device": asdict(self.device),
+            "cloud": asdict(self.cloud),
+            "link": self.link.to_dict(),
+            "decision": self.chosen.decision,
+            "cut": {
+                "id": self.chosen.cut,
+                "tensors": [asdict(tensor) for tensor in self.chosen.tensors],
+                "device_nodes": list(self.device_nodes),
+                "cloud_nodes": list(self.cloud_nodes),
+            },
+            "predicted": asdict(self.chosen.predicted),
+            "baselines": {
+                "device": asdict(self.device_only.predicted),
+                "cloud": asdict(self.cloud_only.predicted),
+            },
+            "best_split": None if self.best_split is None else self.best_split.to_dict(),
+            "candidates": [candidate.to_dict() for candidate in self.candidates],
+            "notes": list(self.notes),
+        }
