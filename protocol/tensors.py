@@ -50,6 +50,11 @@ ITEM_BYTES: Mapping[str, int] = MappingProxyType(
     }
 )
 
+# numpy takes microseconds to work out a dtype's name. Big-endian dtypes are not among these.
+_NAMES: Mapping[np.dtype[Any], str] = MappingProxyType(
+    {np.dtype(name): name for name in ITEM_BYTES}
+)
+
 FLOAT_DTYPES = frozenset({"float16", "float32", "float64"})
 
 
@@ -86,7 +91,8 @@ class TensorSpec:
         Raises:
             CodecError: The array's dtype (text, bfloat16, objects, ...) cannot be sent.
         """
-        return cls(name, array.dtype.name, tuple(array.shape))
+        dtype = _NAMES.get(array.dtype) or array.dtype.name
+        return cls(name, dtype, array.shape)
 
     @property
     def elements(self) -> int:

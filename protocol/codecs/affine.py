@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from protocol.codecs import _zstd
-from protocol.codecs.base import Codec, Payload, RawCodec, read_only, require_float
+from protocol.codecs.base import Codec, Payload, RawCodec, extremes, read_only, require_float
 from protocol.errors import CodecError, UnencodableValuesError
 from protocol.tensors import FLOAT_DTYPES, Array, TensorSpec
 
@@ -80,7 +80,7 @@ class AffineCodec:
         """Return the payload; see :meth:`Codec.encode`."""
         require_float(self, TensorSpec.of("", array), FLOAT_DTYPES)
         flat = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(-1)
-        low, high = _extremes(flat)
+        low, high = _range(flat)
         content = np.empty(self._content_bytes(flat.size), np.uint8)
         content[:_RANGE_BYTES].view(_RANGE)[:] = (low, high)
         codes = content[_RANGE_BYTES:]
@@ -165,13 +165,10 @@ class AffineCodec:
             np.copyto(block, exact, casting="same_kind")
 
 
-def _extremes(flat: Array) -> tuple[float, float]:
-    """Return lowest and highest element as float32 values; zeros for an empty array."""
-    if flat.size == 0:
-        return 0.0, 0.0
+def _range(flat: Array) -> tuple[float, float]:
+    """Return lowest and highest element as float32 values."""
     with np.errstate(over="ignore"):
-        low, high = float(np.float32(flat.min())), float(np.float32(flat.max()))
-    # min and max carry NaN along, so two numbers tell about all elements.
+        low, high = (float(np.float32(value)) for value in extremes(flat))
     if not (math.isfinite(low) and math.isfinite(high)):
         raise UnencodableValuesError(
             "an affine codec cannot carry NaN, infinities or magnitudes beyond float32"

@@ -106,6 +106,13 @@ def compress_elements(array: Array, wire_dtype: np.dtype[Any]) -> bytes:
     return _zstd.compress(flat.view(np.uint8).data)
 
 
+def extremes(flat: Array) -> tuple[float, float]:
+    """Return lowest and highest element, zeros for an empty array; NaN if any element is NaN."""
+    if flat.size == 0:
+        return 0.0, 0.0
+    return float(flat.min()), float(flat.max())
+
+
 def read_only(array: Array) -> Array:
     """Forbid writing: whoever decoded an array may keep it for a resend or a fallback."""
     array.flags.writeable = False
