@@ -12,11 +12,11 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from cloud_worker._queue import Work, WorkQueue
+from cloud_worker._receiving import read_envelope
 from cloud_worker._reception import Reception, refuse_version
 from cloud_worker._replies import ReplyCache, RequestKey
 from cloud_worker._work import EXPIRED, Compute, Computed, Failed, Job, Send
 from protocol import (
-    PROTOCOL_VERSION,
     Failure,
     FailureCode,
     Goodbye,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 # One job runs and one lies ready, so that the inference thread does not idle for a hand-off.
 _HANDED_OUT = 2
-_ENVELOPE_FRAMES, _LONGEST_ID, _NUMBER_BYTES = 4, 32, 8
 _SERVICE_WEIGHT = 0.1  # of the newest job in the running mean of service times
 _SHORTEST_RETRY_MS, _LONGEST_RETRY_MS = 10, 5000
 # Answers that would come out the same again. The other failures deserve a second try.
@@ -114,17 +113,17 @@ class WorkerCore:
         self.counts["unreadable"] += 1
         if isinstance(error, VersionMismatchError):
             return [refuse_version(peer, error.version)]
-        if len(frames) < _ENVELOPE_FRAMES or bytes(frames[0][:1]) != bytes((PROTOCOL_VERSION,)):
+        envelope = read_envelope(frames)
+        if envelope is None:
             return []
-        session_id, number = bytes(frames[1][:_LONGEST_ID]), bytes(frames[2][:_LONGEST_ID])
-        if not session_id and not number:
+        if envelope.number is None:
             return [Send(peer, Refuse(RefusalCode.BAD_HELLO, str(error), None))]
-        session = self._hear(peer, session_id, now)
-        if session is None or len(number) != _NUMBER_BYTES:
+        session = self._hear(peer, envelope.session, now)
+        if session is None:
             return []
         too_large = isinstance(error, LimitExceededError)
         code = FailureCode.TOO_LARGE if too_large else FailureCode.BAD_TENSOR
-        return [self._reply(session, int.from_bytes(number, "big"), Failed(code, str(error)))]
+        return [self._reply(session, envelope.number, Failed(code, str(error)))]
 
     def loaded(self, key: TailKey, outcome: Tail | LoadFailure, now: float) -> list[Action]:
         """Take what became of a ``Load``."""

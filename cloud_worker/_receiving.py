@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import zmq
 
+from protocol import PROTOCOL_VERSION
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
 # Kind, session, number and header, and one more so that too many can be told from enough.
 _FRAMES_BESIDE_TENSORS = 5
+_KIND, _SESSION, _NUMBER, _HEADER = range(4)
+_SESSION_BYTES, _NUMBER_BYTES = 16, 8
 
 
 class Arrived(NamedTuple):
@@ -44,3 +48,26 @@ def receive(socket: zmq.Socket[bytes], limits: Limits) -> Arrived | None:
             size += frame.nbytes
             frames.append(frame)
     return Arrived(peer, frames, size)
+
+
+class Envelope(NamedTuple):
+    """Where a message belongs; no number means that it opens a session."""
+
+    session: bytes
+    number: int | None
+
+
+def read_envelope(frames: Sequence[Frame]) -> Envelope | None:
+    """Find out where a message belongs that cannot be read as a whole, so that it can be answered.
+
+    None for what is no message of this protocol at all, and for what nobody waits for.
+    """
+    if len(frames) <= _HEADER or bytes(frames[_KIND][:1]) != bytes((PROTOCOL_VERSION,)):
+        return None
+    session, number = frames[_SESSION], frames[_NUMBER]
+    lengths = (len(session), len(number))
+    if lengths == (0, 0):
+        return Envelope(b"", None)
+    if lengths == (_SESSION_BYTES, _NUMBER_BYTES):
+        return Envelope(bytes(session), int.from_bytes(number, "big"))
+    return None

@@ -196,6 +196,9 @@ class Worker:
                 self._do(self._core.unreadable(peer, frames, error, now), now)
             else:
                 self._do(self._core.handle(peer, message, size, now), now)
+            # Asking costs a microsecond, an exception from an empty socket ten.
+            if not int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+                return
 
     def _do(self, actions: Sequence[Action], now: float) -> None:
         for action in actions:

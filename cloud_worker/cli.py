@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MIB = 1 << 20
+# While a tail is cut in Python on another thread, a thread that wakes waits up to so long for its
+# turn. The default of 5 ms delayed one frame in ten by 10 ms; this one costs nothing measurable.
+_SWITCH_INTERVAL_S = 0.0005
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -41,6 +44,7 @@ def _run(arguments: Sequence[str] | None) -> int:
             f"warning: {worker.address} can be reached from other machines, and the traffic is "
             "neither encrypted nor authenticated yet; use it on networks that you trust"
         )
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     _stop_on_signals(worker)
     with worker:
         print(f"serving {len(content.models.entries())} models on {worker.address}", flush=True)

@@ -1,0 +1,352 @@
+"""Requests: each accepted one gets exactly one answer, within bounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from cloud_worker import WorkerSettings
+from cloud_worker._work import EXPIRED, Failed
+from protocol import (
+    PROTOCOL_VERSION,
+    Failure,
+    FailureCode,
+    Goodbye,
+    Limits,
+    Ping,
+    Pong,
+    Result,
+    message_bytes,
+)
+from protocol.errors import FrameError, LimitExceededError
+from tests.cloud_worker.core_support import PEER, Bench, answer, failed, only, request, result
+from tests.cloud_worker.support import X, hello
+
+SIZE = message_bytes(request(Bench().welcome(), 1))
+
+
+def test_request_is_computed_and_answered() -> None:
+    bench = Bench()
+    welcome = bench.welcome()
+    assert bench.say(request(welcome, 5, deadline_ms=250)) == []
+    [job] = bench.jobs
+    assert job.results == ("y",)
+    assert (job.accepted_at, job.expires_at) == (100.0, 100.25)
+    computed = answer(X * 2)
+    found = result(bench.finish(computed), 5)
+    assert found.session == welcome.session
+    assert (found.timings, found.tensors) == (computed.timings, computed.tensors)
+
+
+def test_jobs_are_handed_out_in_order_and_two_at_a_time() -> None:
+    bench = Bench()
+    welcome = bench.welcome()
+    for number in range(5):
+        bench.say(request(welcome, number))
+    assert len(bench.jobs) == 2
+    answered = [result(bench.finish(), number).number for number in range(5)]
+    assert answered == [0, 1, 2, 3, 4]
+
+
+def test_request_of_no_session_is_told_to_say_hello() -> None:
+    bench = Bench()
+    welcome = bench.welcome()
+    bench.say(Goodbye(welcome.session, "done"))
+    failed(bench.say(request(welcome, 1)), FailureCode.UNKNOWN_SESSION)
+    failed(bench.say(Ping(b"?" * 16, 1)), FailureCode.UNKNOWN_SESSION)
+
+
+def test_messages_that_only_workers_send_are_counted() -> None:
+    bench = Bench()
+    welcome = bench.welcome()
+    assert bench.say(welcome) == []
+    assert bench.core.counts["unexpected"] == 1
+
+
+class TestRepeats:
+    def test_repeat_in_flight_is_answered_once(self) -> None:
+        bench = Bench()
+        welcome = bench.welcome()
+        bench.say(request(welcome, 1))
+        assert bench.say(request(welcome, 1)) == []
+        assert len(bench.jobs) == 1
+        result(bench.finish(), 1)
+        assert bench.jobs == []
+
+    def test_repeat_of_a_finished_request_is_replayed(self) -> None:
+        bench = Bench()
+        welcome = bench.welcome()
+        bench.say(request(welcome, 1))
+        first = result(bench.finish(), 1)
+        assert result(bench.say(request(welcome, 1)), 1) == first
+        assert bench.jobs == []
+
+    def test_repeat_after_reconnecting_is_answered_in_the_new_session(self) -> None:
+        bench = Bench()
+        old = bench.welcome()
+        bench.say(request(old, 1))
+        new = bench.welcome(b"peer-2")
+        assert bench.say(request(new, 1), b"peer-2") == []
+        assert result(bench.finish(), 1).session == new.session
+        assert bench.sent[-1].peer == b"peer-2"
+        assert result(bench.say(request(new, 1), b"peer-2"), 1).session == new.session
+
+    def test_repeat_after_the_old_session_ended_is_answered(self) -> None:
+        bench = Bench()
+        old = bench.welcome()
+        bench.say(request(old, 1))
+        bench.say(Goodbye(old.session, "reconnecting"))
+        new = bench.welcome()
+        assert bench.say(request(new, 1)) == []
+        assert result(bench.finish(), 1).session == new.session
+
+    def test_answer_of_an_ended_session_is_kept_for_its_return(self) -> None:
+        bench = Bench()
+        old = bench.welcome()
+        bench.say(request(old, 1))
+        bench.say(Goodbye(old.session, "reconnecting"))
+        assert bench.finish() == []
+        new = bench.welcome()
+        result(bench.say(request(new, 1)), 1)
+        assert bench.jobs == []
+
+    def test_another_incarnation_with_the_same_number_is_computed(self) -> None:
+        bench = Bench()
+        first = bench.welcome()
+        bench.say(request(first, 1))
+        bench.finish()
+        second = bench.welcome(b"peer-2", incarnation=b"j" * 16)
+        assert bench.say(request(second, 1), b"peer-2") == []
+        assert len(bench.jobs) == 1
+
+    def test_repeat_into_a_session_without_credit_is_refused(self) -> None:
+        bench = Bench(WorkerSettings(credit_bytes=SIZE + SIZE // 2))
+        old = bench.welcome()
+        bench.say(request(old, 1))
+        new = bench.welcome(b"peer-2")
+        bench.say(request(new, 2), b"peer-2")
+        failed(bench.say(request(new, 1), b"peer-2"), FailureCode.OVER_CREDIT)
+        assert result(bench.finish(), 1).session == old.session
+
+    @pytest.mark.parametrize("code", [FailureCode.BAD_TENSOR, FailureCode.INFERENCE_FAILED])
+    def test_final_failures_are_replayed(self, code: FailureCode) -> None:
+        bench = Bench()
+        welcome = bench.welcome()
+        bench.say(request(welcome, 1))
+        failed(bench.finish(Failed(code, "no")), code)
+        failed(bench.say(request(welcome, 1)), code)
+        assert bench.jobs == []
+
+    def test_expired_request_may_be_tried_again(self) -> None:
+        bench = Bench()
+        welcome = bench.welcome()
+        bench.say(request(welcome, 1, deadline_ms=5))
+        failed(bench.finish(EXPIRED), FailureCode.EXPIRED)
+        bench.say(request(welcome, 1, deadline_ms=500))
+        result(bench.finish(), 1)
+
+    def test_answer_that_left_the_cache_is_computed_again(self) -> None:
+        big = X.repeat(2000, axis=1)
+        size = answer(big).message_bytes
+        bench = Bench(WorkerSettings(reply_cache_bytes=size + 2048))
+        welcome = bench.welcome()
+        for number in (1, 2):
+            bench.say(request(welcome, number))
+            bench.finish(answer(big))
+        assert len(bench.say(request(welcome, 2))) == 1
+        assert bench.say(request(welcome, 1)) == []
+        assert len(bench.jobs) == 1
+
+
+class TestBounds:
+    def test_credit_is_counted_in_message_bytes_and_released_by_answers(self) -> None:
+        bench = Bench(WorkerSettings(credit_bytes=2 * SIZE))
+        welcome = bench.welcome()
+        assert bench.say(request(welcome, 1)) == []
+        assert bench.say(request(welcome, 2)) == []
+        failure = failed(bench.say(request(welcome, 3)), FailureCode.OVER_CREDIT)
+        assert str(2 * SIZE) in failure.text
+        bench.finish()
+        assert bench.say(request(welcome, 3)) == []
+
+    def test_each_session_has_its_own_credit(self) -> None:
+        bench = Bench(WorkerSettings(credit_bytes=SIZE))
+        assert bench.say(request(bench.welcome(), 1)) == []
+        assert bench.say(request(bench.welcome(b"2"), 2), b"2") == []
+
+    def test_request_larger_than_everything_is_too_large(self) -> None:
+        bench = Bench(WorkerSettings(credit_bytes=SIZE - 1))
+        welcome = bench.welcome()
+        failure = failed(bench.say(request(welcome, 1)), FailureCode.TOO_LARGE)
+        assert str(SIZE - 1) in failure.text
+
+    def test_full_queue_in_requests_tells_when_to_come_again(self) -> None:
+        bench = Bench(WorkerSettings(queue_requests=3))
+        welcome = bench.welcome()
+        bench.say(request(welcome, 0))
+        bench.finish(answer(service_ms=40.0))
+        for number in (1, 2, 3):
+            assert bench.say(request(welcome, number)) == []
+        failure = failed(bench.say(request(welcome, 4)), FailureCode.BUSY)
+        assert failure.retry_after_ms == 120
+        bench.finish()
+        assert bench.say(request(welcome, 4)) == []
+
+    def test_full_queue_in_bytes(self) -> None:
+        bench = Bench(WorkerSettings(queue_bytes=2 * SIZE))
+        first, second = bench.welcome(), bench.welcome(b"2")
+        bench.say(request(first, 1))
+        bench.say(request(first, 2))
+        failed(bench.say(request(second, 3), b"2"), FailureCode.BUSY)
+
+    def test_refused_requests_hold_no_credit(self) -> None:
+        bench = Bench(WorkerSettings(queue_requests=1, credit_bytes=2 * SIZE))
+        welcome = bench.welcome()
+        bench.say(request(welcome, 1))
+        for number in range(2, 9):
+            failed(bench.say(request(welcome, number)), FailureCode.BUSY)
+        bench.finish()
+        assert bench.say(request(welcome, 10)) == []
+
+    def test_result_above_the_agents_limit_is_too_large(self) -> None:
+        small = answer(X)
+        bench = Bench()
+        welcome = bench.welcome(max_message_bytes=small.message_bytes)
+        bench.say(request(welcome, 1))
+        result(bench.finish(small), 1)
+        bench.say(request(welcome, 2))
+        large = answer(X.repeat(1000, axis=1) + 0.1)
+        failed(bench.finish(large), FailureCode.TOO_LARGE)
+
+    def test_estimated_size_of_a_result_is_never_too_small(self) -> None:
+        for array in (X, X.reshape(2, 2, 1, 1), X.repeat(70_000)):
+            computed = answer(array)
+            sent = Result(b"s" * 16, 2**64 - 1, computed.timings, computed.tensors)
+            assert message_bytes(sent) <= computed.message_bytes <= message_bytes(sent) + 200
+
+
+class TestTime:
+    def test_request_that_arrives_too_late_is_not_accepted(self) -> None:
+        bench = Bench()
+        failed(bench.say(request(bench.welcome(), 1, deadline_ms=0)), FailureCode.EXPIRED)
+        assert bench.jobs == []
+
+    def test_waiting_request_expires_by_itself(self) -> None:
+        bench = Bench()
+        welcome = bench.welcome()
+        for number in (1, 2):
+            bench.say(request(welcome, number))
+        bench.say(request(welcome, 3, deadline_ms=50))
+        assert bench.core.next_tick_at() == pytest.approx(100.05)
+        assert bench.tick(0.049) == []
+        failure = failed(bench.tick(0.001), FailureCode.EXPIRED)
+        assert failure.number == 3
+        for number in (1, 2):
+            result(bench.finish(), number)
+        assert bench.jobs == []
+
+    def test_expired_request_is_not_handed_out(self) -> None:
+        bench = Bench()
+        welcome = bench.welcome()
+        for number in (1, 2):
+            bench.say(request(welcome, number))
+        bench.say(request(welcome, 3, deadline_ms=50))
+        bench.say(request(welcome, 4))
+        bench.now += 1.0
+        messages = bench.finish()
+        assert [type(message) for message in messages] == [Result, Failure]
+        assert [job.accepted_at for job in bench.jobs] == [100.0, 100.0]
+        assert len(bench.jobs) == 2
+
+    def test_silent_session_ends_with_its_waiting_requests(self) -> None:
+        bench = Bench(WorkerSettings(ping_interval_ms=1000, ping_misses=3))
+        welcome = bench.welcome()
+        for number in (1, 2, 3):
+            bench.say(request(welcome, number))
+        assert bench.core.next_tick_at() == pytest.approx(103.0)
+        bench.tick(3.0)
+        assert bench.core.counts["sessions_expired"] == 1
+        assert bench.finish() == bench.finish() == []
+        assert bench.jobs == []
+        assert bench.core.next_tick_at() is None
+        failed(bench.say(request(welcome, 4)), FailureCode.UNKNOWN_SESSION)
+
+    def test_any_message_keeps_a_session_alive(self) -> None:
+        bench = Bench(WorkerSettings(ping_interval_ms=1000, ping_misses=3))
+        welcome = bench.welcome()
+        bench.tick(2.9)
+        assert bench.say(Ping(welcome.session, 7)) == [Pong(welcome.session, 7)]
+        bench.tick(2.9)
+        bench.say(request(welcome, 1))
+        bench.tick(2.9)
+        result(bench.finish(), 1)
+
+    def test_session_follows_its_agent_to_a_new_connection(self) -> None:
+        bench = Bench()
+        welcome = bench.welcome()
+        bench.say(request(welcome, 1))
+        bench.say(Ping(welcome.session, 1), b"peer-2")
+        result(bench.finish(), 1)
+        assert bench.sent[-1].peer == b"peer-2"
+
+
+class TestDraining:
+    def test_accepted_work_is_finished_and_new_work_refused(self) -> None:
+        bench = Bench()
+        welcome = bench.welcome()
+        for number in (1, 2, 3):
+            bench.say(request(welcome, number))
+        assert not bench.core.drained
+        bench.do(bench.core.drain(bench.now))
+        failed(bench.say(request(welcome, 4)), FailureCode.DRAINING)
+        for number in (1, 2, 3):
+            assert not bench.core.drained
+            result(bench.finish(), number)
+        assert bench.core.drained
+        result(bench.say(request(welcome, 3)), 3)  # repeats are answered to the end
+        assert bench.do(bench.core.farewell("bye")) == [Goodbye(welcome.session, "bye")]
+        assert len(bench.unloaded) == 1
+
+    def test_work_that_takes_too_long_is_given_up(self) -> None:
+        bench = Bench(WorkerSettings(drain_ms=2000))
+        welcome = bench.welcome()
+        for number in (1, 2, 3):
+            bench.say(request(welcome, number))
+        bench.do(bench.core.drain(bench.now))
+        bench.now += 1.0
+        bench.do(bench.core.drain(bench.now))  # a second one gives no more time
+        assert bench.core.next_tick_at() == pytest.approx(102.0)
+        messages = bench.tick(1.0)
+        assert [message.number for message in messages if isinstance(message, Failure)] == [1, 2, 3]
+        assert bench.core.drained
+        assert bench.finish() == []  # too late: it has its answer
+
+    def test_idle_worker_is_drained_at_once(self) -> None:
+        bench = Bench()
+        bench.do(bench.core.drain(bench.now))
+        assert bench.core.drained
+
+
+class TestUnreadable:
+    def unreadable(self, bench: Bench, session: bytes, error: FrameError) -> list[object]:
+        frames = [bytes((PROTOCOL_VERSION, 4)), session, (9).to_bytes(8, "big"), b"\xff" * 80]
+        return list(bench.do(bench.core.unreadable(PEER, frames, error, bench.now)))
+
+    def test_request_of_a_session_is_answered(self) -> None:
+        bench = Bench()
+        session = bench.welcome().session
+        [large] = self.unreadable(bench, session, LimitExceededError("300 MiB"))
+        assert isinstance(large, Failure)
+        assert (large.code, large.number) == (FailureCode.TOO_LARGE, 9)
+        [bad] = self.unreadable(bench, session, FrameError("no map"))
+        assert isinstance(bad, Failure)
+        assert bad.code is FailureCode.BAD_TENSOR
+
+    def test_strangers_are_not_answered(self) -> None:
+        assert self.unreadable(Bench(), b"?" * 16, FrameError("no map")) == []
+
+
+def test_limits_of_the_wire_bound_what_is_announced() -> None:
+    bench = Bench(limits=Limits(message_bytes=8192, tensor_bytes=4096))
+    welcome = bench.welcome()
+    assert (welcome.max_message_bytes, welcome.max_tensor_bytes) == (8192, 4096)
+    only(bench.say(hello()), type(welcome))
