@@ -4,18 +4,23 @@ Light: standard library only.
 
 How costs are defined (all times in ms, for one run with the profile's input shapes):
 
-    whole = overhead + sum(layers) + layout + unattributed
+    whole = overhead + sum(latency + layout of each layer) + unattributed
 
-``overhead`` is paid by every call of the runtime, however small the model. ``layout`` is the time
-of kernels that only move tensors between memory layouts, ``unattributed`` that of kernels which
-belong to no known node. Neither has a node, and both occur wherever layers are, so a set of nodes
-is charged its layers' time plus the same fraction of these two:
+``overhead`` is paid by every run, however small the model, with caches as cold as other work
+leaves them. ``layout`` is the time of kernels that only move a tensor between memory layouts; it
+belongs to no layer, but stays on the same side of a cut as the layer it is noted at (a tensor is
+brought back to the plain layout by its maker, since only plain tensors cross, and into the blocked
+layout by its reader). ``unattributed`` is the time of kernels that belong to no known node; it is
+spread over the layers in proportion. So
 
-    cost_of(nodes) = (whole - overhead) / sum(layers) * sum(latency(layer) * share(layer, nodes))
+    cost_of(nodes) = factor * sum((latency + layout of layer) * share of its nodes in the set)
+    factor = (whole - overhead) / sum(latency + layout)
 
-where ``share`` is the fraction of the layer's nodes that are in the set. So the cost of disjoint
-sets adds up, all nodes together cost ``whole - overhead``, and a head and a tail that are run as
-models of their own take ``run_ms(head) + run_ms(tail) = whole + overhead``.
+and costs of disjoint sets add up to ``whole - overhead`` for all nodes together. A head or a tail,
+run as a model of its own, pays the overhead again, and something for each byte that it hands over
+(fresh memory, a layout change that was not there before, data that has left the caches):
+
+    run_ms(nodes, border_bytes) = overhead + cost_of(nodes) + border_ms(border_bytes)
 """
 
 from __future__ import annotations
