@@ -262,7 +262,8 @@ def _difference(whole: npt.NDArray[np.generic], part: npt.NDArray[np.generic] | 
         return 0.0 if np.array_equal(whole, part) else math.inf
     left, right = whole.astype(np.float64), part.astype(np.float64)
     finite = np.isfinite(left)
-    if not np.array_equal(left[~finite], right[~finite], equal_nan=True):
+    odd = ~finite | ~np.isfinite(right)
+    if not np.array_equal(left[odd], right[odd], equal_nan=True):
         return math.inf
     if not finite.any():
         return 0.0
