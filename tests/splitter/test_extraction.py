@@ -22,7 +22,7 @@ from tests.zoo import ZOO, dead_branches, multi_output, resnet_toy
 SAFE, ANYWHERE, HALF = 1e-5, 1e-4, 1e-2
 
 
-# ONNX Runtime refuses these as they come, or crashes on them; their normalised form is the reference.
+# ONNX Runtime refuses these as they come, or crashes on them: their normalised form is the measure.
 ONLY_NORMALISED = {"awkward_names", "split_with_unnamed_output"}
 
 
