@@ -28,16 +28,23 @@ def read_rgb(source: Path | str | Image.Image) -> Image.Image:
         ImageError: The picture is missing or broken.
     """
     if isinstance(source, Image.Image):
-        return _upright_rgb(source, getattr(source, "filename", "") or "the picture")
+        return _upright_rgb(source, name_of(source))
     try:
         with Image.open(source) as picture:
-            return _upright_rgb(picture, str(source))
+            return _upright_rgb(picture, name_of(source))
     except FileNotFoundError as error:
         raise ImageError(f"picture {source} does not exist") from error
     except UnidentifiedImageError as error:
         raise ImageError(f"{source} is no picture that Pillow can read") from error
     except (OSError, Image.DecompressionBombError) as error:
         raise ImageError(f"cannot read picture {source}: {error}") from error
+
+
+def name_of(source: Path | str | Image.Image) -> str:
+    """Return what to call a picture in an error."""
+    if isinstance(source, Image.Image):
+        return str(getattr(source, "filename", "") or "in memory")
+    return str(source)
 
 
 def resized(picture: Image.Image, high: int, wide: int) -> NDArray[np.uint8]:

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-MAX_SIDE = 16_384
+MAX_SIDE = 8_192
+
+# Twice the largest input, so that only slivers of pictures are refused.
+_MAX_RESIZED_PIXELS = 2 * MAX_SIDE * MAX_SIDE
 
 _CHOICES = {
     "resize": ("shorter-side-crop", "stretch"),
@@ -124,6 +127,12 @@ class ImagePreprocess:
         if self.resize == "stretch":
             return _pictures.resized(picture, self.height, self.width)
         high, wide = self._covering(picture.height, picture.width)
+        if high * wide > _MAX_RESIZED_PIXELS:
+            raise ImageError(
+                f"picture {_pictures.name_of(source)} has {picture.height}x{picture.width} pixels;"
+                f" scaled before the crop it would have {high}x{wide}, above"
+                f" {_MAX_RESIZED_PIXELS} in all (resize: stretch takes any proportions)"
+            )
         return _pictures.centre_crop(
             _pictures.resized(picture, high, wide), self.height, self.width
         )
