@@ -50,10 +50,11 @@ class LayerCost:
     Attributes:
         name: The layer's name.
         nodes: Names of the nodes it covers, as in the normalised graph.
-        latency_ms: Median time.
+        latency_ms: Typical time of its kernels.
         spread_ms: Median distance from that median; 0 where predicted.
         kind: What it does, for people: an operator or an operator class.
         output_bytes: Size of the tensors it hands on, uncompressed.
+        layout_ms: Typical time of the layout changes noted at it.
     """
 
     name: str
@@ -62,6 +63,7 @@ class LayerCost:
     spread_ms: float
     kind: str = ""
     output_bytes: int = 0
+    layout_ms: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,8 @@ class Profile:
         whole_ms: Median time of a whole run.
         whole_spread_ms: Median distance from that median.
         overhead_ms: What every run costs, however small the model.
-        layout_ms: Time in kernels that only change the memory layout.
+        border_ms_per_mb: What a cut costs for each 10^6 bytes of tensors that cross it, on this
+            machine alone, if head and tail both ran here.
         unattributed_ms: Time in kernels that belong to no known node.
         layers: The costs, in execution order; no node is in two of them.
         peak_memory_bytes: What loading and running the model added to the process; None if unknown.
@@ -138,7 +141,7 @@ class Profile:
     whole_ms: float
     whole_spread_ms: float
     overhead_ms: float
-    layout_ms: float
+    border_ms_per_mb: float
     unattributed_ms: float
     layers: tuple[LayerCost, ...]
     peak_memory_bytes: int | None
@@ -149,10 +152,10 @@ class Profile:
     @cached_property
     def _node_ms(self) -> dict[str, float]:
         """Cost of each node, such that all of them add up to the whole without the overhead."""
-        layers_ms = sum(layer.latency_ms for layer in self.layers)
+        layers_ms = sum(layer.latency_ms + layer.layout_ms for layer in self.layers)
         factor = (self.whole_ms - self.overhead_ms) / layers_ms if layers_ms else 0.0
         return {
-            node: factor * layer.latency_ms / len(layer.nodes)
+            node: factor * (layer.latency_ms + layer.layout_ms) / len(layer.nodes)
             for layer in self.layers
             for node in layer.nodes
         }
@@ -161,9 +164,25 @@ class Profile:
         """Time these nodes add to a run, in ms. Nodes that no layer covers cost nothing."""
         return sum(self._node_ms.get(node, 0.0) for node in set(nodes))
 
-    def run_ms(self, nodes: Collection[str]) -> float:
-        """Time that a model of just these nodes takes; nothing at all where there are none."""
-        return self.overhead_ms + self.cost_of(nodes) if nodes else 0.0
+    def border_ms(self, border_bytes: int) -> float:
+        """Time one side of a cut adds for handing over, or taking in, tensors of this size."""
+        return border_bytes / 1e6 * self.border_ms_per_mb / 2
+
+    def run_ms(self, nodes: Collection[str], border_bytes: int = 0) -> float:
+        """Time that a model of just these nodes takes; nothing at all where there are none.
+
+        Args:
+            nodes: What it runs.
+            border_bytes: Uncompressed size of the tensors that it hands over at a cut, or takes in.
+        """
+        if not nodes:
+            return 0.0
+        return self.overhead_ms + self.cost_of(nodes) + self.border_ms(border_bytes)
+
+    @property
+    def layout_ms(self) -> float:
+        """Time in kernels that only change the memory layout."""
+        return sum(layer.layout_ms for layer in self.layers)
 
     def scaled(self, factor: float, label: str) -> Profile:
         """Return the profile of a machine whose runtime is ``factor`` times as slow.
@@ -176,7 +195,12 @@ class Profile:
         if not (math.isfinite(factor) and factor > 0):
             raise ProfileError(f"cannot scale a profile by {factor}; give a factor above 0")
         layers = tuple(
-            replace(layer, latency_ms=layer.latency_ms * factor, spread_ms=layer.spread_ms * factor)
+            replace(
+                layer,
+                latency_ms=layer.latency_ms * factor,
+                spread_ms=layer.spread_ms * factor,
+                layout_ms=layer.layout_ms * factor,
+            )
             for layer in self.layers
         )
         return replace(
@@ -185,7 +209,7 @@ class Profile:
             whole_ms=self.whole_ms * factor,
             whole_spread_ms=self.whole_spread_ms * factor,
             overhead_ms=self.overhead_ms * factor,
-            layout_ms=self.layout_ms * factor,
+            border_ms_per_mb=self.border_ms_per_mb * factor,
             unattributed_ms=self.unattributed_ms * factor,
             layers=layers,
             notes=(*self.notes, f"Times of {self.label!r} multiplied by {factor:g}."),
@@ -225,7 +249,7 @@ class Profile:
             "whole_ms": self.whole_ms,
             "whole_spread_ms": self.whole_spread_ms,
             "overhead_ms": self.overhead_ms,
-            "layout_ms": self.layout_ms,
+            "border_ms_per_mb": self.border_ms_per_mb,
             "unattributed_ms": self.unattributed_ms,
             "layers": [{**vars(layer), "nodes": list(layer.nodes)} for layer in self.layers],
             "peak_memory_bytes": self.peak_memory_bytes,

@@ -82,7 +82,7 @@ def profile_from_dict(data: Any) -> Profile:
         whole_ms=fields.number("whole_ms"),
         whole_spread_ms=fields.number("whole_spread_ms"),
         overhead_ms=fields.number("overhead_ms"),
-        layout_ms=fields.number("layout_ms"),
+        border_ms_per_mb=fields.number("border_ms_per_mb"),
         unattributed_ms=fields.number("unattributed_ms"),
         layers=tuple(_layer(item) for item in fields.items("layers")),
         peak_memory_bytes=_optional_count(fields, "peak_memory_bytes"),
@@ -188,6 +188,7 @@ def _layer(fields: _Fields) -> LayerCost:
         spread_ms=fields.number("spread_ms"),
         kind=fields.text("kind"),
         output_bytes=fields.count("output_bytes"),
+        layout_ms=fields.number("layout_ms"),
     )
 
 

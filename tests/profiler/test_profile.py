@@ -16,16 +16,16 @@ from profiler.values import ModelIdentity, TensorSlot
 MODEL = ModelIdentity("net", "ab" * 32)
 INPUT = TensorSlot("image", "float32", (1, 3, 8, 8))
 LAYERS = (
-    LayerCost("conv", ("conv", "relu"), 6.0, 0.1),
+    LayerCost("conv", ("conv", "relu"), 6.0, 0.1, layout_ms=1.0),
     LayerCost("fc", ("fc",), 2.0, 0.1),
 )
-# 0.5 overhead + 8 layers + 1 layout + 0.5 unattributed
+# 0.5 overhead + 8 layers + 1 layout + 0.5 unattributed, which is spread over the 9 before it
 PROFILE = replace(
     fake_profile({}, model=MODEL, inputs=(INPUT,)),
     layers=LAYERS,
     whole_ms=10.0,
     overhead_ms=0.5,
-    layout_ms=1.0,
+    border_ms_per_mb=0.4,
     unattributed_ms=0.5,
 )
 
@@ -35,16 +35,22 @@ def test_all_nodes_cost_the_whole_without_the_overhead() -> None:
     assert PROFILE.run_ms(["conv", "relu", "fc"]) == pytest.approx(10.0)
 
 
-def test_half_a_layer_costs_half_of_it() -> None:
-    assert PROFILE.cost_of(["conv"]) == pytest.approx(9.5 / 8 * 3)
+def test_half_a_layer_costs_half_of_it_and_of_its_layout_changes() -> None:
+    assert PROFILE.cost_of(["conv"]) == pytest.approx(9.5 / 9 * 3.5)
 
 
 def test_a_node_counts_once_and_an_unknown_one_is_free() -> None:
-    assert PROFILE.cost_of(["fc", "fc", "folded away"]) == pytest.approx(9.5 / 8 * 2)
+    assert PROFILE.cost_of(["fc", "fc", "folded away"]) == pytest.approx(9.5 / 9 * 2)
 
 
 def test_no_nodes_take_no_time() -> None:
-    assert PROFILE.run_ms([]) == 0
+    assert PROFILE.run_ms([], border_bytes=1000) == 0
+
+
+def test_each_side_of_a_cut_pays_half_of_the_border() -> None:
+    assert PROFILE.border_ms(5_000_000) == pytest.approx(1.0)
+    handed_over = PROFILE.run_ms(["conv"], border_bytes=5_000_000)
+    assert handed_over == pytest.approx(PROFILE.run_ms(["conv"]) + 1.0)
 
 
 @given(st.sets(st.sampled_from(["conv", "relu", "fc"])))
@@ -59,7 +65,8 @@ def test_scaling_multiplies_the_model_and_not_the_codecs() -> None:
     assert slow.label == "emulated board"
     assert slow.whole_ms == 40
     assert slow.cost_of(["fc"]) == pytest.approx(4 * PROFILE.cost_of(["fc"]))
-    assert slow.run_ms(["conv"]) == pytest.approx(4 * PROFILE.run_ms(["conv"]))
+    assert slow.run_ms(["conv"], 1000) == pytest.approx(4 * PROFILE.run_ms(["conv"], 1000))
+    assert slow.layout_ms == pytest.approx(4 * PROFILE.layout_ms)
     assert slow.codecs == PROFILE.codecs
     assert slow.notes == ("Times of 'fake' multiplied by 4.",)
 
