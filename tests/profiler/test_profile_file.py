@@ -108,6 +108,6 @@ def test_nowhere_to_write(tmp_path: Path) -> None:
 
 def test_a_profile_without_memory_or_layers(tmp_path: Path) -> None:
     assert profile_from_dict(replace(FULL, peak_memory_bytes=None).to_dict()).layers
-    empty = replace(FULL, layers=(), whole_ms=2.0)
+    empty = replace(FULL, layers=(), whole_ms=1.0)
     with pytest.raises(ProfileError, match="layers is empty"):
         profile_from_dict(json.loads(json.dumps(empty.to_dict())))

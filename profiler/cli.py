@@ -1,0 +1,105 @@
+"""The command ``split-profile``."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from argparse import ArgumentTypeError
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from profiler.engine import EngineOptions
+from profiler.graph.feeds import parse_input_shapes, read_feeds, resolve_feeds
+from profiler.graph.model import load_model
+from profiler.graph.observation import observe
+from profiler.graph.weights import store_model
+from profiler.machine import available_threads
+from profiler.measurement import MeasureOptions, measure_profile
+from profiler.profile_file import write_profile
+from profiler.report import profile_text
+from profiler.timing import Schedule
+from protocol.command import CommandParser, run_command
+from protocol.console import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    return run_command(_run, arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    options = _parser().parse_args(arguments)
+    loaded = load_model(options.model)
+    given = read_feeds(options.feed) if options.feed else {}
+    feeds = resolve_feeds(loaded.graph.inputs, given, parse_input_shapes(options.input))
+    engine = EngineOptions(threads=options.threads or available_threads())
+    with (
+        tempfile.TemporaryDirectory(prefix="headtail-") as folder,
+        Progress("split-profile") as progress,
+    ):
+        progress.advance("loading")
+        stored = store_model(loaded, Path(folder))
+        progress.advance("trying the model out")
+        observation = observe(stored, feeds)
+        measure = MeasureOptions(engine, _schedule(options.runs))
+        profile = measure_profile(stored, observation, measure, progress.advance)
+    if options.output:
+        write_profile(profile, options.output)
+    if options.json:
+        print(json.dumps(profile.to_dict(), allow_nan=False))
+        return 0
+    print(profile_text(profile))
+    if not set(given) >= set(feeds):
+        print("Inputs were made up; codec speeds depend on real values: give --feed FILE.npz.")
+    if options.output:
+        print(f"written to {options.output}")
+    return 0
+
+
+def _schedule(runs: int | None) -> Schedule:
+    return Schedule() if runs is None else Schedule(least=runs, most=runs)
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser(
+        prog="split-profile",
+        description="Measure what each layer of a model costs on this machine.",
+    )
+    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx file")
+    parser.add_argument(
+        "--threads",
+        type=_count,
+        metavar="N",
+        help="threads inside one operator (default: those this process may use)",
+    )
+    parser.add_argument(
+        "--runs", type=_count, metavar="N", help="counted runs (default: 10 to 100, about 3 s)"
+    )
+    parser.add_argument(
+        "--feed", type=Path, metavar="FILE.npz", help="inputs to run with, one array for each"
+    )
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME:1x3x224x224",
+        help="shape of an input with free axes; may be given several times",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="PROFILE.json", help="write the profile to a file"
+    )
+    parser.add_argument("--json", action="store_true", help="print the profile as JSON")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    return int(text)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

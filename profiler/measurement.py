@@ -1,0 +1,263 @@
+"""Measure what every layer of a model costs on this machine. Needs onnx and scipy.
+
+The shape comes from a profiled run, the scale from runs without a profile: a profile slows small
+models down to half their speed, but not evenly, and its sum is not the time of a run
+(onnxruntime#20238).
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+
+from profiler.codec_speeds import measure_codecs
+from profiler.engine import EngineOptions, OnnxRuntimeEngine
+from profiler.graph.fusion import Unit
+from profiler.graph.observation import Observation
+from profiler.graph.weights import StoredModel
+from profiler.kernels import Attribution, attribute_kernels, read_kernels
+from profiler.machine import describe_machine
+from profiler.peak_memory import measure_peak_memory
+from profiler.probes import Fixed, measure_fixed
+from profiler.profile import EngineUsed, LayerCost, Profile
+from profiler.timing import FineClock, Schedule, Summary, summarise, time_runs
+from profiler.values import TensorSlot
+
+__all__ = ["MeasureOptions", "build_profile", "measure_profile"]
+
+_SMALLEST_UNCERTAINTY = 0.05
+_CODEC_TENSORS = 3
+_SMALLEST_CODEC_BYTES = 16_000
+
+
+@dataclass(frozen=True)
+class MeasureOptions:
+    """How to measure.
+
+    Attributes:
+        engine: How the model is run; its ``profile_prefix`` is ignored.
+        schedule: How often.
+        label: The machine, for people; empty takes its model name.
+    """
+
+    engine: EngineOptions
+    schedule: Schedule = field(default_factory=Schedule)
+    label: str = ""
+
+
+def measure_profile(
+    stored: StoredModel,
+    observation: Observation,
+    options: MeasureOptions,
+    progress: Callable[[str], None] = lambda _: None,
+    clock: FineClock | None = None,
+) -> Profile:
+    """Measure a model on this machine.
+
+    Args:
+        stored: The model on disk.
+        observation: What was seen of it; its feeds are those that the profile will hold for.
+        options: How to measure.
+        progress: Told what is being done, after each step and each run.
+        clock: What to time with.
+
+    Raises:
+        EngineError: The runtime refuses the model.
+    """
+    clock = clock or FineClock()
+    with tempfile.TemporaryDirectory(prefix="headtail-") as name:
+        folder = Path(name)
+        progress("overhead")
+        fixed = measure_fixed(OnnxRuntimeEngine(options.engine), folder, clock)
+        times, profile_events = _run(stored, observation, options, folder, clock, progress)
+        progress("layers")
+        optimised = _optimised(stored, options.engine, folder)
+    attribution = attribute_kernels(
+        read_kernels(profile_events, options.schedule.warm_up),
+        optimised,
+        stored.loaded.graph,
+        observation.units,
+    )
+    progress("codecs")
+    codecs = measure_codecs(_frontier_values(stored, observation, options.engine), clock)
+    progress("memory")
+    memory = measure_peak_memory(stored.full, observation.feeds, options.engine)
+    machine = describe_machine()
+    whole = summarise([plain for plain, _ in times])
+    blank = Profile(
+        label=options.label or _label(machine),
+        kind="measured",
+        model=stored.loaded.identity,
+        inputs=tuple(
+            TensorSlot(name, str(array.dtype), array.shape)
+            for name, array in observation.feeds.items()
+        ),
+        engine=EngineUsed(
+            name=OnnxRuntimeEngine.name,
+            version=OnnxRuntimeEngine.version,
+            provider=options.engine.provider,
+            threads=options.engine.threads,
+            precision="as in the model",
+        ),
+        machine=machine,
+        whole_ms=whole.median_ms,
+        whole_spread_ms=whole.spread_ms,
+        overhead_ms=0.0,
+        border_ms_per_mb=0.0,
+        unattributed_ms=0.0,
+        layers=(),
+        peak_memory_bytes=memory,
+        codecs=codecs,
+        uncertainty=max(_SMALLEST_UNCERTAINTY, 2 * whole.spread_ms / whole.median_ms),
+        notes=_notes(whole, summarise([profiled for _, profiled in times])),
+    )
+    sizes = {name: tensor.raw_bytes for name, tensor in observation.tensors.items()}
+    return build_profile(blank, fixed, attribution, observation.units, sizes)
+
+
+def build_profile(
+    blank: Profile,
+    fixed: Fixed,
+    attribution: Attribution,
+    units: Sequence[Unit],
+    output_bytes: Mapping[str, int],
+) -> Profile:
+    """Fill a profile in with layers whose proportions are profiled and whose sum is the whole.
+
+    Args:
+        blank: The profile without costs but for ``whole_ms``.
+        fixed: What a run costs beyond its layers.
+        attribution: Profiled kernels.
+        units: The layers.
+        output_bytes: Size of each tensor.
+    """
+    groups = [*attribution.kernels.values(), *attribution.layout.values()]
+    kernels_ms = sum(kernel.latency_ms for group in groups for kernel in group)
+    kernels_ms += sum(kernel.latency_ms for kernel in attribution.unattributed)
+    # A model of a few microseconds may take less than the overhead measured with cold caches.
+    overhead_ms = min(fixed.overhead_ms, blank.whole_ms / 2)
+    scale = (blank.whole_ms - overhead_ms) / kernels_ms if kernels_ms else 0.0
+    layers = []
+    for unit in units:
+        computing = attribution.kernels.get(unit.index, ())
+        layout = attribution.layout.get(unit.index, ())
+        layers.append(
+            LayerCost(
+                name=unit.name,
+                nodes=unit.nodes,
+                latency_ms=scale * sum(kernel.latency_ms for kernel in computing),
+                spread_ms=scale * sum(kernel.spread_ms for kernel in computing),
+                kind="+".join(dict.fromkeys(kernel.operator for kernel in computing)),
+                output_bytes=sum(output_bytes.get(name, 0) for name in unit.outputs),
+                layout_ms=scale * sum(kernel.latency_ms for kernel in layout),
+            )
+        )
+    return replace(
+        blank,
+        overhead_ms=overhead_ms if kernels_ms else blank.whole_ms,
+        border_ms_per_mb=fixed.border_ms_per_mb,
+        unattributed_ms=scale * sum(kernel.latency_ms for kernel in attribution.unattributed),
+        layers=tuple(layers),
+    )
+
+
+def _run(
+    stored: StoredModel,
+    observation: Observation,
+    options: MeasureOptions,
+    folder: Path,
+    clock: FineClock,
+    progress: Callable[[str], None],
+) -> tuple[list[tuple[float, float]], list[dict[str, Any]]]:
+    """Times of plain and profiled runs, taken in turn so that both see the same machine."""
+    plain = OnnxRuntimeEngine(replace(options.engine, profile_prefix=None)).load(stored.full)
+    profiling = replace(options.engine, profile_prefix=folder / "profile")
+    profiled = OnnxRuntimeEngine(profiling).load(stored.full)
+    profiled_ms: list[float] = []
+
+    def run_profiled() -> None:
+        before = clock.monotonic()
+        profiled.run(observation.feeds)
+        profiled_ms.append((clock.monotonic() - before) * 1e3)
+        progress("runs")
+
+    plain_ms = time_runs(
+        lambda: plain.run(observation.feeds), options.schedule, clock, run_profiled
+    )
+    events: list[dict[str, Any]] = json.loads(profiled.end_profile().read_text())
+    plain.close()
+    profiled.close()
+    counted = profiled_ms[-len(plain_ms) :]
+    return list(zip(plain_ms, counted, strict=True)), events
+
+
+def _optimised(stored: StoredModel, options: EngineOptions, folder: Path) -> onnx.GraphProto:
+    """The graph that really runs, as the runtime writes it."""
+    session_options = onnxruntime.SessionOptions()
+    session_options.optimized_model_filepath = str(folder / "optimised.onnx")
+    session_options.intra_op_num_threads = 1
+    # It warns that the written graph fits this machine only, which is all we want of it.
+    session_options.log_severity_level = 4
+    session_options.add_session_config_entry(
+        "session.optimized_model_external_initializers_file_name", "optimised.bin"
+    )
+    onnxruntime.InferenceSession(str(stored.full), session_options, providers=[options.provider])
+    return onnx.load(folder / "optimised.onnx", load_external_data=False).graph
+
+
+def _frontier_values(
+    stored: StoredModel, observation: Observation, options: EngineOptions
+) -> list[NDArray[Any]]:
+    """Values of a few tensors that a cut may send: small, middling and large ones."""
+    tensors = observation.tensors
+    candidates = sorted(
+        (
+            name
+            for unit in observation.units
+            for name in unit.outputs
+            if tensors[name].sendable
+            and tensors[name].slot.dtype == "float32"
+            and tensors[name].raw_bytes >= _SMALLEST_CODEC_BYTES
+        ),
+        key=lambda name: tensors[name].raw_bytes,
+    )
+    if not candidates:
+        return []
+    steps = np.linspace(0, len(candidates) - 1, _CODEC_TENSORS + 2)[1:-1]
+    chosen = list(dict.fromkeys(candidates[round(step)] for step in steps))
+    proto = onnx.ModelProto()
+    proto.CopyFrom(stored.proto)
+    outputs = {value.name for value in proto.graph.output}
+    proto.graph.output.extend(
+        onnx.helper.make_empty_tensor_value_info(name) for name in chosen if name not in outputs
+    )
+    path = stored.folder / "values.onnx"  # beside the weights, which it shares
+    path.write_bytes(proto.SerializeToString())
+    try:
+        session = OnnxRuntimeEngine(options).load(path)
+        results = session.run(observation.feeds)
+        session.close()
+    finally:
+        path.unlink()
+    return [results[name] for name in chosen]
+
+
+def _label(machine: Mapping[str, Any]) -> str:
+    return str(machine["board"] or machine["cpu"] or machine["architecture"])
+
+
+def _notes(whole: Summary, profiled: Summary) -> tuple[str, ...]:
+    slower = profiled.median_ms / whole.median_ms
+    return (
+        f"Medians of {whole.runs} runs after warm-up, with and without a profile in turn.",
+        f"Runs with a profile took {slower:.2f} times as long; layers are scaled to those without.",
+    )

@@ -1,0 +1,139 @@
+"""What a run costs beyond its layers, measured with models made for it. Needs onnx."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from profiler.engine import Engine, Session
+    from profiler.timing import FineClock
+
+__all__ = ["Fixed", "measure_fixed"]
+
+_OPSET = 17
+_IR_VERSION = 8
+_ROUNDS = 15
+_WARM_UP = 3
+# A mid-network feature map: 64 channels of 64 x 64 floats, about a megabyte.
+_SHAPE = (1, 64, 64, 64)
+_MEGABYTES = np.prod(_SHAPE) * 4 / 1e6
+_EVICTING_BYTES = 32 << 20  # more than the caches that one core can count on
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What a run costs beyond its layers.
+
+    Attributes:
+        overhead_ms: A run of a model that does nothing, caches cold.
+        border_ms_per_mb: What cutting one model into two adds for each 10^6 bytes that cross, the
+            second overhead not counted.
+    """
+
+    overhead_ms: float
+    border_ms_per_mb: float
+
+
+def measure_fixed(engine: Engine, folder: Path, clock: FineClock) -> Fixed:
+    """Time a model that does nothing, and two convolutions as one model and as two.
+
+    Between runs the caches are filled with other data, as codecs and sockets do in service: a run
+    of nothing in a tight loop takes a tenth of what it takes there.
+
+    Args:
+        engine: What runs the models.
+        folder: Where they are written.
+        clock: What to time with.
+    """
+    nothing = engine.load(_nothing(folder / "nothing.onnx"))
+    both = engine.load(_convolutions(folder / "both.onnx", "a", "bc"))
+    first = engine.load(_convolutions(folder / "first.onnx", "a", "b"))
+    second = engine.load(_convolutions(folder / "second.onnx", "b", "c"))
+    image = np.random.default_rng(0).standard_normal(_SHAPE).astype(np.float32)
+    middle = first.run({"a": image})["b"]
+    runs: list[tuple[Session, dict[str, NDArray[Any]]]] = [
+        (nothing, {"x": np.zeros(1, np.float32)}),
+        (both, {"a": image}),
+        (first, {"a": image}),
+        (second, {"b": middle}),
+    ]
+    evict = _evictor()
+    rounds = []
+    for _ in range(_WARM_UP + _ROUNDS):
+        times_ms = []
+        for session, feeds in runs:
+            evict()
+            before = clock.monotonic()
+            session.run(feeds)
+            times_ms.append((clock.monotonic() - before) * 1e3)
+        rounds.append(times_ms)
+    for session, _ in runs:
+        session.close()
+    return _fixed(rounds[_WARM_UP:])
+
+
+def _fixed(rounds: Sequence[Sequence[float]]) -> Fixed:
+    """From the times of nothing, both, first and second in each round."""
+    overhead_ms = statistics.median(times[0] for times in rounds)
+    added_ms = statistics.median(
+        first + second - both - overhead_ms for _, both, first, second in rounds
+    )
+    return Fixed(overhead_ms, max(0.0, added_ms / float(_MEGABYTES)))
+
+
+def _evictor() -> Callable[[], None]:
+    source = np.zeros(_EVICTING_BYTES // 2, np.uint8)
+    target = np.ones_like(source)
+
+    def evict() -> None:
+        np.copyto(target, source)
+
+    return evict
+
+
+def _nothing(path: Path) -> Path:
+    node = helper.make_node("Identity", ["x"], ["y"])
+    return _save(path, [node], ("x", [1]), ("y", [1]), [])
+
+
+def _convolutions(path: Path, source: str, targets: str) -> Path:
+    """One convolution with activation for each target, chained from the source."""
+    generator = np.random.default_rng(1)
+    nodes, weights, current = [], [], source
+    for target in targets:
+        weight = generator.standard_normal((64, 64, 1, 1)).astype(np.float32) / 8
+        weights.append(numpy_helper.from_array(weight, f"weight_{target}"))
+        nodes.append(helper.make_node("Conv", [current, f"weight_{target}"], [f"sum_{target}"]))
+        nodes.append(helper.make_node("Relu", [f"sum_{target}"], [target]))
+        current = target
+    return _save(path, nodes, (source, _SHAPE), (current, _SHAPE), weights)
+
+
+def _save(
+    path: Path,
+    nodes: Sequence[onnx.NodeProto],
+    source: tuple[str, Sequence[int]],
+    target: tuple[str, Sequence[int]],
+    weights: Sequence[onnx.TensorProto],
+) -> Path:
+    graph = helper.make_graph(
+        list(nodes),
+        path.stem,
+        [helper.make_tensor_value_info(source[0], TensorProto.FLOAT, source[1])],
+        [helper.make_tensor_value_info(target[0], TensorProto.FLOAT, target[1])],
+        list(weights),
+    )
+    opset = helper.make_opsetid("", _OPSET)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=_IR_VERSION), path)
+    return path
