@@ -1,8 +1,8 @@
-"""What needs Pillow: reading any picture as RGB, resizing, cropping."""
+"""What needs Pillow: reading any picture as RGB, resizing, cropping. Pillow is loaded lazily."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,21 +12,34 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+    from PIL import Image
 
-try:
-    from PIL import Image, ImageOps, UnidentifiedImageError
-except ImportError as error:
-    raise ImageError(
-        "pictures need Pillow, which is not installed: pip install 'headtail[images]'"
-    ) from error
+    from protocol.errors import ProtocolError
+
+
+def require_pillow(error: type[ProtocolError]) -> None:
+    """Refuse, in words that help, where Pillow is not installed.
+
+    Raises:
+        ProtocolError: Of the given class.
+    """
+    try:
+        import PIL.Image  # noqa: F401
+    except ImportError as missing:
+        raise error(
+            "pictures need Pillow, which is not installed: pip install 'headtail[images]'"
+        ) from missing
 
 
 def read_rgb(source: Path | str | Image.Image) -> Image.Image:
     """Return a picture upright and as RGB.
 
     Raises:
-        ImageError: The picture is missing or broken.
+        ImageError: Pillow is missing, or the picture is missing or broken.
     """
+    require_pillow(ImageError)
+    from PIL import Image, UnidentifiedImageError
+
     if isinstance(source, Image.Image):
         return _upright_rgb(source, name_of(source))
     try:
@@ -40,15 +53,15 @@ def read_rgb(source: Path | str | Image.Image) -> Image.Image:
         raise ImageError(f"cannot read picture {source}: {error}") from error
 
 
-def name_of(source: Path | str | Image.Image) -> str:
-    """Return what to call a picture in an error."""
-    if isinstance(source, Image.Image):
-        return str(getattr(source, "filename", "") or "in memory")
-    return str(source)
+def name_of(source: Any) -> str:
+    """Return what to call a picture, given as a file or as a Pillow image, in an error."""
+    return str(getattr(source, "filename", source) or "in memory")
 
 
 def resized(picture: Image.Image, high: int, wide: int) -> NDArray[np.uint8]:
     """Return the pixels of a picture scaled with the bicubic filter, uint8 [high, wide, 3]."""
+    from PIL import Image
+
     return np.asarray(picture.resize((wide, high), Image.Resampling.BICUBIC))
 
 
@@ -60,6 +73,8 @@ def centre_crop(pixels: NDArray[np.uint8], high: int, wide: int) -> NDArray[np.u
 
 
 def _upright_rgb(picture: Image.Image, name: str) -> Image.Image:
+    from PIL import Image, ImageOps
+
     try:
         upright = ImageOps.exif_transpose(picture)
         if upright.mode.startswith("I"):

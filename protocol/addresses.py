@@ -11,7 +11,7 @@ from protocol.errors import AddressError
 from protocol.text import did_you_mean
 
 _TRANSPORTS = ("tcp", "ipc", "inproc")
-_TCP = re.compile(r"(?P<host>\[[^\[\]]+\]|[^:\[\]/@?#\s]+):(?P<port>\d+)")
+_TCP = re.compile(r"(?P<host>\[[^\[\]]+\]|[^:\[\]/@?#\s]+):(?P<port>[0-9]+)")
 _TCP_WITHOUT_PORT = re.compile(r"(\[[^\[\]]+\]|[^:\[\]/@?#\s]+):?")
 _IPC_BYTES = 107  # of sun_path on Linux, less the closing zero
 _EXAMPLE = "write tcp://HOST:PORT, for example tcp://127.0.0.1:5555"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import struct
 import zlib
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from protocol._pictures import require_pillow
 from protocol.codecs.base import Payload, read_only
 from protocol.errors import CodecError
 from protocol.tensors import Array, TensorSpec
@@ -66,7 +66,10 @@ class JpegCodec:
     def encode(self, array: Array) -> bytes:
         """Return the payload; see :meth:`Codec.encode`."""
         self._require_picture(TensorSpec.of("", array))
-        picture = _pillow().fromarray(np.ascontiguousarray(array))
+        require_pillow(CodecError)
+        from PIL import Image
+
+        picture = Image.fromarray(np.ascontiguousarray(array))
         stream = io.BytesIO(bytes(_CHECKSUM.size))
         stream.seek(_CHECKSUM.size)
         picture.save(stream, "JPEG", quality=self.quality, subsampling=2)
@@ -77,7 +80,9 @@ class JpegCodec:
     def decode(self, payload: Payload, spec: TensorSpec) -> Array:
         """Return the picture; see :meth:`Codec.decode`."""
         self._require_picture(spec)
-        pillow = _pillow()
+        require_pillow(CodecError)
+        from PIL import Image
+
         view = memoryview(payload)
         if (
             len(view) <= _CHECKSUM.size
@@ -86,14 +91,14 @@ class JpegCodec:
             raise CodecError(f"the payload of tensor {spec} does not match its checksum")
         height, width, _ = spec.shape
         try:
-            picture = pillow.open(io.BytesIO(view[_CHECKSUM.size :]), formats=("JPEG",))
+            picture = Image.open(io.BytesIO(view[_CHECKSUM.size :]), formats=("JPEG",))
             if picture.size != (width, height) or picture.mode != "RGB":
                 raise CodecError(
                     f"the payload of tensor {spec} is a {picture.mode} picture of"
                     f" {picture.size[1]}x{picture.size[0]} pixels"
                 )
             return read_only(np.array(picture))
-        except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError) as error:
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             if isinstance(error, CodecError):
                 raise
             raise CodecError(f"the payload of tensor {spec} is no JPEG: {error}") from error
@@ -109,12 +114,3 @@ class JpegCodec:
             raise CodecError(
                 f"codec {self.name} takes sides of 1 to {_MAX_SIDE}, not tensor {spec}"
             )
-
-
-def _pillow() -> Any:
-    try:
-        return importlib.import_module("PIL.Image")
-    except ImportError as error:
-        raise CodecError(
-            "JPEG needs Pillow, which is not installed: pip install 'headtail[images]'"
-        ) from error
