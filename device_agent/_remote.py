@@ -6,6 +6,7 @@ import importlib.util
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from device_agent._decisions import refusal_reason
 from device_agent._link_values import LinkState
 from device_agent.answers import Reason
 from protocol import (
@@ -137,15 +138,14 @@ class RemoteTail:
         link = self._channel.link
         welcomed = link.state is LinkState.WELCOMED
         if welcomed and not self._was_welcomed:
+            self._explained.clear()
             self._notice(f"{self._worker} answers again; using the cloud")
         elif self._was_welcomed and not welcomed:
             why = link.loss.value.replace("_", " ") if link.loss else "lost"
             self._notice(f"the link to {self._worker} is lost ({why}); answering on the device")
         self._was_welcomed = welcomed
         if link.refusal is not None:
-            self._explain(Reason.REFUSED, link.refusal.text)
-        else:
-            self._explained.discard(Reason.REFUSED)
+            self._explain(refusal_reason(link.refusal.code), link.refusal.text)
 
     def _explain(self, reason: Reason, detail: str) -> None:
         """Name the cause of local answers in the worker's words, once for each reason."""

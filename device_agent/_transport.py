@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,6 +17,11 @@ __all__ = ["Transport", "ZeroMqTransport"]
 
 # libzmq does not wake a reader when the connection goes; so long a wait may pass before we look.
 _LOOK_MS = 50
+# libzmq reconnects by itself after most losses, but never again after bytes that are not ZMTP or a
+# message above our MAXMSGSIZE (seen on 4.3.5). So we connect anew: soon after a loss, and now and
+# then where no connection ever came to be; seldom enough not to disturb its back-off.
+_ANEW_AFTER_LOSS_S = 1.0
+_ANEW_S = 120.0
 
 
 class Transport(Protocol):
@@ -39,7 +45,8 @@ class Transport(Protocol):
             timeout_s: How long to wait; 0 only looks.
 
         Returns:
-            The message; None when the time is up, or as soon as the connection came or went.
+            The message; None when the time is up, or as soon as the connection has come or gone
+            since the last call.
 
         Raises:
             FrameError: What arrived is no message of ours. The next call goes on behind it.
@@ -66,6 +73,10 @@ class ZeroMqTransport:
         self._clock = clock
         self._owner = threading.get_ident()
         self._closed = False
+        self._address = address
+        self._connect_s = clock.monotonic()
+        self._had_connection = False  # since we last connected
+        self._knew_connection = False  # when receive last returned
         self._context = zmq.Context()
         try:
             self._socket = agent_socket(self._context, address, limits)
@@ -77,7 +88,9 @@ class ZeroMqTransport:
     def connected(self) -> bool:
         """Whether a connection stands; see :attr:`Transport.connected`."""
         # With IMMEDIATE set only a completed connection makes the socket writable.
-        return bool(int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLOUT)
+        connected = bool(int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLOUT)
+        self._had_connection = self._had_connection or connected
+        return connected
 
     def send(self, message: Message) -> bool:
         """Hand a message over without waiting; see :meth:`Transport.send`."""
@@ -92,17 +105,21 @@ class ZeroMqTransport:
         """Wait for the next message; see :meth:`Transport.receive`."""
         self._check_owner()
         limit_s = self._clock.monotonic() + timeout_s
-        connected = self.connected
+        wait_ms = 0  # first only look
         while True:
-            left_ms = (limit_s - self._clock.monotonic()) * 1000
-            events = zmq.POLLIN if connected else zmq.POLLIN | zmq.POLLOUT
-            # Rounded up: a wait rounded down to 0 ms would spin through the last millisecond.
-            ready = self._socket.poll(max(0, min(_LOOK_MS, int(left_ms) + 1)), events)
-            if ready & zmq.POLLIN:
+            events = zmq.POLLIN if self._knew_connection else zmq.POLLIN | zmq.POLLOUT
+            if self._socket.poll(wait_ms, events) & zmq.POLLIN:
                 frames = self._socket.recv_multipart(zmq.NOBLOCK)
                 return decode_message(frames, self._limits)
-            if left_ms <= 0 or self.connected != connected:
+            connected = self.connected
+            left_s = limit_s - self._clock.monotonic()
+            if left_s <= 0 or connected != self._knew_connection:
+                self._knew_connection = connected
                 return None
+            if not connected:
+                self._mend_connection()
+            # Rounded up: a wait rounded down to 0 ms would spin through the last millisecond.
+            wait_ms = min(_LOOK_MS, int(left_s * 1000) + 1)
 
     def close(self) -> None:
         """End it; see :meth:`Transport.close`."""
@@ -111,6 +128,18 @@ class ZeroMqTransport:
             self._closed = True
             self._socket.close(linger=_LOOK_MS)
             self._context.term()
+
+    def _mend_connection(self) -> None:
+        passed_s = self._clock.monotonic() - self._connect_s
+        if passed_s >= (_ANEW_AFTER_LOSS_S if self._had_connection else _ANEW_S):
+            self._connect_s += passed_s
+            self._had_connection = False
+            try:
+                self._socket.disconnect(self._address)
+            except zmq.ZMQError as error:
+                if error.errno != errno.ENOENT:  # libzmq has already given the address up
+                    raise
+            self._socket.connect(self._address)
 
     def _check_owner(self) -> None:
         # A ZeroMQ socket used from two threads does not raise: it crashes the process.

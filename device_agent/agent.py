@@ -172,21 +172,20 @@ class Agent:
         )
 
     def _greet(self, channel: WorkerChannel) -> None:
-        state = channel.greet(self._patience)
+        channel.greet(self._patience)
         refusal = self._link.refusal
-        if state is LinkState.REFUSED and refusal is not None:
-            if refusal.code.advice == "give_up":
-                model = self._bundle.model
-                raise RefusedError(
-                    refusal.code,
-                    f"{refusal.text}; this bundle is model {model.name} {model.sha256[:12]},"
-                    f" cut {self.cut.id}: start {self._worker} with this bundle or its model in"
-                    " --models, or plan again from the model that it serves",
-                    refusal.retry_after_ms,
-                )
-            self._notice(f"{self._worker} refuses for now: {refusal.text}; answering on the device")
-        elif state is not LinkState.WELCOMED:
-            self._notice(f"no answer from {self._worker}; answering on the device")
+        if refusal is None:
+            if self._link.state is not LinkState.WELCOMED:
+                self._notice(f"no answer from {self._worker}; answering on the device")
+        elif refusal.code.advice == "give_up":
+            model = self._bundle.model
+            raise RefusedError(
+                refusal.code,
+                f"{refusal.text}; this bundle is model {model.name} {model.sha256[:12]},"
+                f" cut {self.cut.id}: start {self._worker} with this bundle or its model in"
+                " --models, or plan again from the model that it serves",
+                refusal.retry_after_ms,
+            )
 
     def _answer(self, number: int, frame: Frame) -> Answer:
         started_s = self._clock.monotonic()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -56,14 +56,24 @@ class ArraySource:
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise SourceError(f"{path} is no .npz file; save it with numpy.savez")
-            return {key.replace(_SLASH, "/"): file[key] for key in file.files}
+        # Opened here, since np.load leaves a file that it cannot read open.
+        with path.open("rb") as stream:
+            arrays = _arrays(stream)
     except FileNotFoundError as error:
         raise SourceError(f"no source {str(path)!r}") from error
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise SourceError(f"cannot read {path}: {error}") from error
+    if arrays is None:
+        raise SourceError(f"{path} is no .npz file; save it with numpy.savez")
+    return arrays
+
+
+def _arrays(stream: BinaryIO) -> dict[str, NDArray[Any]] | None:
+    loaded = np.load(stream, allow_pickle=False)
+    if not isinstance(loaded, np.lib.npyio.NpzFile):
+        return None
+    with loaded:
+        return {key.replace(_SLASH, "/"): loaded[key] for key in loaded.files}
 
 
 def _check_names(

@@ -1,0 +1,716 @@
+"""The agent against a worker in memory, on a clock that moves only when somebody waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from device_agent import Agent, ComputedOn, Frame, LinkPolicy, OptionError, Reason
+from device_agent.testing import (
+    Arrival,
+    Incident,
+    InMemoryTransport,
+    ScriptedWorker,
+    make_welcome,
+)
+from profiler.errors import EngineError
+from protocol import (
+    Failure,
+    FailureCode,
+    Goodbye,
+    Hello,
+    Ping,
+    RawCodec,
+    RefusalCode,
+    Refuse,
+    RefusedError,
+    Request,
+    Result,
+    Timings,
+    VersionMismatchError,
+    message_bytes,
+)
+from protocol.testing import FakeClock
+from tests.device_agent import toys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from device_agent import Answer
+    from profiler.testing import FakeEngine
+    from protocol import Message
+    from splitter.bundle import Bundle
+
+    Script = Callable[[Message, Message | None], Iterable[Arrival]]
+
+
+@dataclass
+class Rig:
+    """An agent, the worker that it talks to, and what it told the user."""
+
+    agent: Agent
+    worker: ScriptedWorker
+    transport: InMemoryTransport
+    clock: FakeClock
+    engine: FakeEngine
+    said: list[str] = field(default_factory=list)
+
+    def run(self, count: int) -> list[Answer]:
+        return list(self.agent.answers(toys.frames(count)))
+
+
+def rig(
+    script: Script | None = None,
+    *,
+    bundle: Bundle | None = None,
+    compute: Any = toys.tail,
+    engine: FakeEngine | None = None,
+    connected: bool = True,
+    **options: Any,
+) -> Rig:
+    clock = FakeClock(100.0)
+    worker = ScriptedWorker(compute, script, options.pop("welcome", None))
+    transport = InMemoryTransport(clock, worker)
+    if not connected:
+        transport.push(Arrival(Incident.DISCONNECT))
+    said: list[str] = []
+    engine = engine or toys.engine()
+    agent = Agent(
+        bundle or toys.bundle(),
+        worker="tcp://worker:1",
+        transport=transport,
+        clock=clock,
+        engine=engine,
+        notice=said.append,
+        **options,
+    )
+    return Rig(agent, worker, transport, clock, engine, said)
+
+
+def check(answers: Iterable[Answer]) -> None:
+    """Exactly one right answer for each frame, whoever computed it."""
+    for number, answer in enumerate(answers):
+        assert answer.frame == number
+        assert list(answer.outputs) == ["y", "side"]
+        for name, array in toys.expected(number).items():
+            np.testing.assert_array_equal(answer.outputs[name], array)
+
+
+def where(answers: Iterable[Answer]) -> list[tuple[str, str]]:
+    return [(answer.computed_on.value, answer.reason.value) for answer in answers]
+
+
+CLOUD = ("cloud", "planned")
+
+
+class TestInTheCloud:
+    def test_every_frame_is_answered_by_the_worker(self) -> None:
+        it = rig()
+        with it.agent:
+            answers = it.run(5)
+        check(answers)
+        assert where(answers) == [CLOUD] * 5
+        assert it.said == []
+        assert [path.name for path in it.engine.loaded] == ["head"]
+
+    def test_hello_says_what_will_come(self) -> None:
+        it = rig()
+        with it.agent:
+            pass
+        hello = it.transport.sent[0]
+        assert isinstance(hello, Hello)
+        assert hello.model == "ab" * 32
+        assert hello.cut == "middle"
+        assert hello.frontier == ("middle",)
+        assert hello.results == ("y",)
+        assert hello.codecs == ("raw",)
+        assert hello.preprocess is None
+
+    def test_two_agents_have_different_incarnations(self) -> None:
+        hellos = []
+        for _ in range(2):
+            it = rig()
+            with it.agent:
+                hellos.append(it.transport.sent[0])
+        assert hellos[0] != hellos[1]
+
+    def test_cloud_only_loads_no_model(self) -> None:
+        it = rig(cut="cloud", compute=toys.full)
+        with it.agent:
+            answers = it.run(2)
+        check(answers)
+        assert where(answers) == [CLOUD] * 2
+        assert it.engine.loaded == []
+
+    def test_says_goodbye_and_closes(self) -> None:
+        it = rig()
+        with it.agent:
+            it.run(1)
+        assert isinstance(it.transport.sent[-1], Goodbye)
+        assert it.transport.closed
+        it.agent.close()
+
+    def test_the_request_carries_the_time_that_is_left(self) -> None:
+        it = rig(deadline_ms=1000)
+        with it.agent:
+            it.run(1)
+        (request,) = requests(it)
+        assert request.deadline_ms == 750
+
+    def test_bytes_both_ways_are_told(self) -> None:
+        it = rig()
+        with it.agent:
+            (answer,) = it.run(1)
+        (request,) = requests(it)
+        assert answer.uplink_bytes == message_bytes(request)
+        assert answer.downlink_bytes > 0
+
+    def test_the_time_is_told_apart(self) -> None:
+        def script(message: Message, reply: Message | None) -> list[Arrival]:
+            if isinstance(reply, Result):
+                it.clock.advance(0.0)
+                timings = Timings(queue_ms=1.0, decode_ms=2.0, inference_ms=30.0, encode_ms=3.0)
+                return [Arrival(replace(reply, timings=timings), after_s=0.1)]
+            return usual(reply)
+
+        it = rig(script)
+        with it.agent:
+            (answer,) = it.run(1)
+        times = answer.times
+        assert times.latency_ms == pytest.approx(100.0)
+        assert times.network_ms == pytest.approx(64.0)
+        assert (times.queue_ms, times.decode_ms) == (1.0, 2.0)
+        assert (times.cloud_ms, times.cloud_encode_ms) == (30.0, 3.0)
+        assert times.overhead_ms == pytest.approx(0.0)
+
+    def test_a_worker_that_claims_more_time_than_passed_is_not_believed(self) -> None:
+        def script(message: Message, reply: Message | None) -> list[Arrival]:
+            if isinstance(reply, Result):
+                return [Arrival(replace(reply, timings=Timings(0, 0, 1e9, 0)), after_s=0.1)]
+            return usual(reply)
+
+        it = rig(script)
+        with it.agent:
+            (answer,) = it.run(1)
+        assert answer.times.network_ms == pytest.approx(100.0)
+        assert answer.times.cloud_ms == 0.0
+
+
+class TestOnTheDevice:
+    def test_the_cut_device_needs_no_worker(self) -> None:
+        engine = toys.engine()
+        with Agent(toys.bundle(), cut="device", engine=engine) as agent:
+            answers = list(agent.answers(toys.frames(3)))
+        check(answers)
+        assert where(answers) == [("device", "planned")] * 3
+        assert [path.name for path in engine.loaded] == ["full"]
+        assert all(answer.uplink_bytes == 0 for answer in answers)
+
+    def test_without_a_worker_frames_are_answered_here(self) -> None:
+        it = rig(connected=False)
+        with it.agent:
+            assert it.clock.monotonic() == 102.0  # the patience for a connection
+            answers = it.run(3)
+        check(answers)
+        assert where(answers) == [("device", "no_session")] * 3
+        assert it.said == ["no answer from tcp://worker:1; answering on the device"]
+        assert it.clock.monotonic() == 102.0
+
+    def test_a_worker_that_never_answers_is_waited_for_once(self) -> None:
+        it = rig(silent)
+        with it.agent:
+            assert it.clock.monotonic() == 110.0
+            answers = it.run(3)
+            assert it.clock.monotonic() == 110.0
+        assert where(answers) == [("device", "no_session")] * 3
+        assert it.said == ["no answer from tcp://worker:1; answering on the device"]
+
+    def test_a_worker_that_takes_its_time_to_load_is_waited_for(self) -> None:
+        def script(message: Message, reply: Message | None) -> list[Arrival]:
+            return [Arrival(reply, after_s=7.0 if isinstance(message, Hello) else 0.0)] * (
+                reply is not None
+            )
+
+        it = rig(script)
+        with it.agent:
+            assert where(it.run(1)) == [CLOUD]
+        assert it.said == []
+
+    def test_cloud_only_falls_back_to_the_whole_model(self) -> None:
+        it = rig(cut="cloud", connected=False)
+        with it.agent:
+            answers = it.run(2)
+        check(answers)
+        assert [path.name for path in it.engine.loaded] == ["full"]
+
+    def test_a_model_that_fails_here_is_an_error(self) -> None:
+        it = rig(connected=False)
+        with it.agent:
+            it.engine.fault = "out of memory"
+            with pytest.raises(EngineError, match="out of memory"):
+                it.run(1)
+        assert it.transport.closed
+
+
+class TestFallingBack:
+    def test_an_answer_that_does_not_come_costs_three_quarters_of_the_deadline_once(self) -> None:
+        it = rig(silent_from(2))
+        with it.agent:
+            answers = it.run(5)
+            assert it.clock.monotonic() == 101.5
+        check(answers)
+        assert where(answers) == [CLOUD, ("device", "late"), *[("device", "overdue")] * 3]
+        assert answers[1].times.latency_ms == pytest.approx(1500.0)
+        assert answers[1].times.wait_ms == pytest.approx(1500.0)
+        assert answers[1].uplink_bytes > 0
+        assert answers[2].uplink_bytes == 0
+
+    def test_the_tail_is_finished_from_the_cut(self) -> None:
+        it = rig(silent_from(1))
+        with it.agent:
+            check(it.run(3))
+        assert [path.name for path in it.engine.loaded] == ["head", "tail"]
+        assert it.engine.runs == 6
+
+    def test_a_late_reply_is_counted_and_the_cloud_is_used_again(self) -> None:
+        def script(message: Message, reply: Message | None) -> list[Arrival]:
+            late = isinstance(message, Request) and len(requests(it)) == 1
+            return [] if reply is None else [Arrival(reply, after_s=3.0 if late else 0.0)]
+
+        it = rig(script)
+        with it.agent:
+            answers = it.run(2)
+            it.clock.advance(5.0)
+            answers += it.agent.answers(toys.frames(2))
+        assert where(answers) == [("device", "late"), ("device", "overdue"), CLOUD, CLOUD]
+        assert it.agent.counters.late == 1
+        assert it.agent.counters.duplicates == 0
+
+    def test_duplicated_replies_are_counted_and_answer_nothing_else(self) -> None:
+        def script(message: Message, reply: Message | None) -> list[Arrival]:
+            return [Arrival(reply)] * 3 if reply is not None else []
+
+        it = rig(script)
+        with it.agent:
+            answers = it.run(4)
+            check(answers)
+        assert where(answers) == [CLOUD] * 4
+        assert it.agent.counters.duplicates == 6  # those of the last frame were never looked at
+
+    @pytest.mark.parametrize(
+        ("code", "reason"),
+        [
+            (FailureCode.BUSY, Reason.BUSY),
+            (FailureCode.DRAINING, Reason.BUSY),
+            (FailureCode.EXPIRED, Reason.LATE),
+            (FailureCode.INFERENCE_FAILED, Reason.WORKER_FAILED),
+            (FailureCode.BAD_TENSOR, Reason.WORKER_FAILED),
+            (FailureCode.OVER_CREDIT, Reason.NO_CREDIT),
+            (FailureCode.TOO_LARGE, Reason.TOO_LARGE),
+        ],
+    )
+    def test_a_failure_is_finished_here_and_explained_once(
+        self, code: FailureCode, reason: Reason
+    ) -> None:
+        it = rig(failing(code))
+        with it.agent:
+            answers = it.run(1)
+            answers += it.agent.answers(toys.frames(1))
+        check(answers[:1])
+        assert answers[0].computed_on is ComputedOn.DEVICE
+        assert answers[0].reason is reason
+        assert it.said[0].startswith("tcp://worker:1: so it is; answering on the device (")
+        assert len([line for line in it.said if "so it is" in line]) == 1
+
+    def test_a_busy_worker_is_not_asked_before_the_time_that_it_names(self) -> None:
+        it = rig(failing(FailureCode.BUSY, retry_after_ms=500))
+        with it.agent:
+            answers = it.run(3)
+            assert len(requests(it)) == 1
+            it.clock.advance(0.5)
+            answers += it.agent.answers(toys.frames(1))
+        assert where(answers) == [("device", "busy")] * 4
+        assert len(requests(it)) == 2
+
+    def test_a_forgotten_session_is_renewed_and_the_frame_sent_again(self) -> None:
+        it = rig()
+        with it.agent:
+            answers = it.run(1)
+            it.worker.forget()
+            answers += it.agent.answers(toys.frames(2))
+        assert where(answers) == [CLOUD] * 3
+        assert it.agent.counters.sessions == 2
+        assert len(requests(it)) == 4
+
+    def test_a_worker_that_forgets_every_session_is_not_chased(self) -> None:
+        def script(message: Message, reply: Message | None) -> list[Arrival]:
+            if isinstance(message, Request) and len(requests(it)) > 1:
+                it.worker.forget()
+                reply = unknown_session(message)
+            return usual(reply)
+
+        it = rig(script)
+        with it.agent:
+            answers = it.run(5)
+        check(answers)
+        assert where(answers)[:2] == [CLOUD, ("device", "link_lost")]
+        assert where(answers)[2:] == [("device", "no_session")] * 3
+        assert len(requests(it)) == 3
+
+    def test_a_session_forgotten_while_the_worker_does_not_greet_is_finished_in_time(self) -> None:
+        def script(message: Message, reply: Message | None) -> list[Arrival]:
+            if isinstance(message, Hello) and requests(it):
+                return []
+            return usual(reply)
+
+        it = rig(script)
+        with it.agent:
+            it.run(1)
+            it.worker.forget()
+            started_s = it.clock.monotonic()
+            (answer,) = it.agent.answers(toys.frames(1))
+            assert it.clock.monotonic() == started_s + 1.5
+        assert where([answer]) == [("device", "link_lost")]
+
+    @pytest.mark.parametrize("incident", [Incident.DISCONNECT, Incident.GARBAGE])
+    def test_a_link_lost_mid_request_is_noticed_at_once(self, incident: Incident) -> None:
+        def script(message: Message, reply: Message | None) -> list[Arrival]:
+            if isinstance(message, Request):
+                return [Arrival(incident, after_s=0.2)]
+            return usual(reply)
+
+        it = rig(script)
+        with it.agent:
+            answers = it.run(2)
+            assert it.clock.monotonic() == pytest.approx(100.2)
+        check(answers)
+        reason = "link_lost" if incident is Incident.DISCONNECT else "bad_reply"
+        assert where(answers) == [("device", reason), ("device", "no_session")]
+
+    def test_a_goodbye_mid_request(self) -> None:
+        def script(message: Message, reply: Message | None) -> list[Arrival]:
+            if isinstance(message, Request):
+                return [Arrival(Goodbye(message.session, "the worker stops"))]
+            return usual(reply)
+
+        it = rig(script)
+        with it.agent:
+            assert where(it.run(1)) == [("device", "link_lost")]
+
+    def test_rejoins_by_itself_and_says_so(self) -> None:
+        it = rig()
+        with it.agent:
+            answers = it.run(1)
+            it.transport.push(Arrival(Incident.DISCONNECT))
+            answers += it.agent.answers(toys.frames(2))
+            it.transport.push(Arrival(Incident.CONNECT))
+            it.clock.advance(2.0)
+            answers += it.agent.answers(toys.frames(1))  # greets, and does not wait
+            answers += it.agent.answers(toys.frames(2))
+        assert where(answers) == [
+            CLOUD,
+            *[("device", "no_session")] * 3,
+            *[CLOUD] * 2,
+        ]
+        assert it.said == [
+            "the link to tcp://worker:1 is lost (disconnected); answering on the device",
+            "tcp://worker:1 answers again; using the cloud",
+        ]
+
+    def test_a_dead_worker_is_greeted_with_growing_pauses(self) -> None:
+        it = rig(silent, link_policy=LinkPolicy(hello_timeout_s=1.0))
+        with it.agent:
+            for _ in range(1200):
+                it.clock.advance(0.1)
+                it.run(1)
+        hellos = [message for message in it.transport.sent if isinstance(message, Hello)]
+        assert 5 <= len(hellos) <= 12
+
+    def test_a_silent_worker_is_given_up_and_greeted_anew(self) -> None:
+        it = rig(silent_from(1))
+        with it.agent:
+            it.run(1)
+            it.clock.advance(10.0)
+            answers = it.run(1)
+            assert where(answers) == [("device", "no_session")]
+        assert "is lost (overdue)" in it.said[0]
+
+    def test_pings_a_worker_that_may_not_be_sent_frames(self) -> None:
+        it = rig(failing(FailureCode.BUSY, retry_after_ms=60_000))
+        with it.agent:
+            for _ in range(4):
+                it.run(1)
+                it.clock.advance(1.5)
+        assert sum(isinstance(message, Ping) for message in it.transport.sent) == 2
+
+    def test_a_flood_of_messages_does_not_keep_frames_waiting(self) -> None:
+        it = rig()
+        with it.agent:
+            for _ in range(1000):
+                it.transport.push(Arrival(it.worker.welcome))
+            check(it.run(2))
+
+    def test_no_time_left_after_the_head_means_nothing_is_sent(self) -> None:
+        it = rig()
+
+        def slow_head(feeds: toys.Arrays) -> dict[str, Any]:
+            it.clock.advance(1.6)
+            return toys.head(feeds)
+
+        it.engine._models["head"] = replace(it.engine._models["head"], compute=slow_head)
+        with it.agent:
+            answers = it.run(2)
+        check(answers)
+        assert where(answers) == [("device", "late")] * 2
+        assert requests(it) == []
+
+
+class TestResultsThatDoNotFit:
+    @pytest.mark.parametrize(
+        "results",
+        [
+            {"y": np.zeros((1, 9), np.float32)},
+            {"y": np.zeros((1, 8), np.float64)},
+            {"z": np.zeros((1, 8), np.float32)},
+            {"y": np.zeros((1, 8), np.float32), "z": np.zeros(1, np.float32)},
+            {},
+        ],
+    )
+    def test_are_not_used_and_end_the_session(self, results: dict[str, Any]) -> None:
+        it = rig(compute=lambda _: results)
+        with it.agent:
+            answers = it.run(3)
+        check(answers)
+        assert where(answers) == [("device", "bad_reply"), *[("device", "no_session")] * 2]
+        assert "tcp://worker:1: the worker sent" in it.said[0]
+
+    def test_a_damaged_payload(self) -> None:
+        def script(message: Message, reply: Message | None) -> list[Arrival]:
+            if isinstance(reply, Result):
+                (tensor,) = reply.tensors
+                broken = bytearray(tensor.payload)
+                broken[-1] ^= 1
+                reply = replace(reply, tensors=(replace(tensor, payload=bytes(broken)),))
+            return usual(reply)
+
+        it = rig(script)
+        with it.agent:
+            answers = it.run(1)
+        check(answers)
+        assert where(answers) == [("device", "bad_reply")]
+
+    def test_a_result_above_our_limits_is_not_decoded(self) -> None:
+        def script(message: Message, reply: Message | None) -> list[Arrival]:
+            if isinstance(reply, Result):
+                (tensor,) = reply.tensors
+                huge = replace(tensor, spec=replace(tensor.spec, shape=(1 << 20, 1 << 20)))
+                reply = replace(reply, tensors=(huge,))
+            return usual(reply)
+
+        it = rig(script)
+        with it.agent:
+            answers = it.run(1)
+        check(answers)
+        assert where(answers) == [("device", "bad_reply")]
+
+
+class TestTerms:
+    def test_a_frame_above_the_workers_limit_is_not_sent(self) -> None:
+        it = rig(welcome=make_welcome(max_message_bytes=64))
+        with it.agent:
+            answers = it.run(2)
+        check(answers)
+        assert where(answers) == [("device", "too_large")] * 2
+        assert requests(it) == []
+
+    def test_a_frame_above_the_credit_is_not_sent(self) -> None:
+        it = rig(welcome=make_welcome(credit_bytes=64))
+        with it.agent:
+            answers = it.run(2)
+        check(answers)
+        assert where(answers) == [("device", "no_credit")] * 2
+
+    def test_a_codec_that_the_worker_lacks_gives_way_to_raw(self) -> None:
+        middle = toys.bundle().cuts["middle"]
+        coded = replace(middle, frontier=(replace(middle.frontier[0], codec="affine8"),))
+        cuts = {**toys.bundle().cuts, "middle": coded}
+        it = rig(bundle=toys.bundle(cuts=cuts), welcome=make_welcome(codecs=("raw",)))
+        with it.agent:
+            answers = it.run(2)
+        check(answers)
+        assert where(answers) == [CLOUD] * 2
+        assert [request.tensors[0].codec for request in requests(it)] == [RawCodec()] * 2
+        hello = it.transport.sent[0]
+        assert isinstance(hello, Hello)
+        assert hello.codecs == ("affine8", "raw")
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("code", [code for code in RefusalCode if code.advice == "give_up"])
+    def test_one_that_must_be_mended_ends_the_start(self, code: RefusalCode) -> None:
+        it = rig(refusing(code))
+        with pytest.raises(RefusedError) as caught, it.agent:
+            pass
+        text = str(caught.value)
+        assert "the worker says no" in text
+        assert "model toy abababababab, cut middle" in text
+        assert "--models" in text
+        assert it.transport.closed
+
+    @pytest.mark.parametrize("code", [RefusalCode.BUSY, RefusalCode.DRAINING])
+    def test_one_that_passes_is_waited_out_on_the_device(self, code: RefusalCode) -> None:
+        it = rig(refusing(code))
+        with it.agent:
+            answers = it.run(2)
+        check(answers)
+        assert where(answers) == [("device", "busy")] * 2
+        assert it.said == ["tcp://worker:1: the worker says no; answering on the device (busy)"]
+
+    def test_one_in_the_middle_of_a_run_does_not_end_the_run(self) -> None:
+        it = rig()
+        with it.agent:
+            it.run(1)
+            it.worker._script = refusing(RefusalCode.UNKNOWN_MODEL)
+            it.transport.push(Arrival(Goodbye(it.worker.welcome.session, "bye")))
+            it.run(1)
+            it.clock.advance(2.0)
+            it.run(1)
+            answers = it.run(3)
+        check(answers)
+        assert where(answers) == [("device", "refused")] * 3
+        assert sum("the worker says no" in line for line in it.said) == 1
+
+    def test_a_worker_of_another_protocol_version(self) -> None:
+        it = rig()
+
+        def receive(timeout_s: float) -> Message | None:
+            raise VersionMismatchError("a message of protocol version 2; this side speaks 1", 2)
+
+        it.transport.receive = receive  # type: ignore[method-assign]
+        with pytest.raises(RefusedError, match=r"version_mismatch.*version 2"), it.agent:
+            pass
+
+
+class TestPictures:
+    def frames(self) -> Iterator[Frame]:
+        pixels = np.full((6, 8, 3), (200, 100, 50), np.uint8)
+        yield Frame({"picture": toys.PREPROCESS.normalise(pixels)}, "a.png", pixels, 4.0)
+
+    def run(self, frames: Iterable[Frame], **options: Any) -> tuple[Answer, Rig]:
+        def compute(feeds: toys.Arrays) -> dict[str, Any]:
+            picture = feeds["picture"]
+            if picture.dtype == np.uint8:
+                picture = toys.PREPROCESS.normalise(picture)
+            return toys.mean({"picture": picture})
+
+        it = rig(
+            bundle=toys.picture_bundle(), engine=toys.picture_engine(), compute=compute, **options
+        )
+        with it.agent:
+            (answer,) = it.agent.answers(frames)
+        return answer, it
+
+    def test_cloud_only_sends_pixels_as_jpeg_and_declares_the_preprocess(self) -> None:
+        answer, it = self.run(self.frames())
+        (request,) = requests(it)
+        assert request.tensors[0].codec.name == "jpeg90"
+        assert request.tensors[0].spec.shape == (6, 8, 3)
+        hello = it.transport.sent[0]
+        assert isinstance(hello, Hello)
+        assert hello.preprocess == toys.PREPROCESS.to_dict()
+        assert where([answer]) == [CLOUD]
+        assert answer.source == "a.png"
+        assert answer.times.preprocess_ms == 4.0
+        (frame,) = self.frames()
+        whole = toys.mean(frame.feeds)["mean"]
+        np.testing.assert_allclose(answer.outputs["mean"], whole, atol=0.1)
+
+    def test_falls_back_on_the_normalised_picture(self) -> None:
+        answer, _ = self.run(self.frames(), connected=False)
+        (frame,) = self.frames()
+        np.testing.assert_array_equal(answer.outputs["mean"], toys.mean(frame.feeds)["mean"])
+
+    def test_what_is_no_picture_goes_raw(self) -> None:
+        (frame,) = self.frames()
+        answer, it = self.run([Frame(frame.feeds)])
+        assert requests(it)[0].tensors[0].codec == RawCodec()
+        assert where([answer]) == [CLOUD]
+
+    def test_without_pillow_pictures_go_raw(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("device_agent._remote.importlib.util.find_spec", lambda _: None)
+        answer, it = self.run(self.frames())
+        assert requests(it)[0].tensors[0].codec == RawCodec()
+        assert where([answer]) == [CLOUD]
+
+
+class TestOptions:
+    def test_an_unknown_cut_is_named_with_those_there_are(self) -> None:
+        expected = r"no cut 'midle' \(did you mean 'middle'\?\); it has cloud, device, middle"
+        with pytest.raises(OptionError, match=expected):
+            Agent(toys.bundle(), cut="midle", worker="tcp://w:1")
+
+    def test_a_split_needs_a_worker(self) -> None:
+        with pytest.raises(OptionError, match="'middle' needs a worker: give --worker"):
+            Agent(toys.bundle())
+
+    @pytest.mark.parametrize("deadline_ms", [0, -5, 3_600_001])
+    def test_a_deadline_out_of_range(self, deadline_ms: int) -> None:
+        with pytest.raises(OptionError, match="give 1 to 3600000"):
+            Agent(toys.bundle(), worker="tcp://w:1", deadline_ms=deadline_ms)
+
+    def test_a_head_that_cannot_be_loaded_leaves_nothing_open(self) -> None:
+        it = rig()
+        it.engine._models.clear()
+        with pytest.raises(EngineError), it.agent:
+            pass
+        assert it.transport.closed
+
+
+def usual(reply: Message | None) -> list[Arrival]:
+    return [] if reply is None else [Arrival(reply)]
+
+
+def silent(message: Message, reply: Message | None) -> list[Arrival]:
+    return []
+
+
+def requests(it: Rig) -> list[Request]:
+    return [message for message in it.transport.sent if isinstance(message, Request)]
+
+
+def silent_from(first: int) -> Script:
+    """Answers pings and HELLOs, and requests before the given one."""
+    seen = 0
+
+    def script(message: Message, reply: Message | None) -> list[Arrival]:
+        nonlocal seen
+        seen += isinstance(message, Request)
+        if isinstance(message, Request) and seen >= first:
+            return []
+        return usual(reply)
+
+    return script
+
+
+def failing(code: FailureCode, retry_after_ms: int | None = None) -> Script:
+    def script(message: Message, reply: Message | None) -> list[Arrival]:
+        if isinstance(message, Request):
+            reply = Failure(message.session, message.number, code, "so it is", retry_after_ms)
+        return usual(reply)
+
+    return script
+
+
+def refusing(code: RefusalCode) -> Script:
+    def script(message: Message, reply: Message | None) -> list[Arrival]:
+        return usual(Refuse(code, "the worker says no", None))
+
+    return script
+
+
+def unknown_session(request: Request) -> Failure:
+    code = FailureCode.UNKNOWN_SESSION
+    return Failure(request.session, request.number, code, "say HELLO", None)

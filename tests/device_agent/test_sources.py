@@ -1,0 +1,241 @@
+"""Where frames come from, and what is said about those that do not come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from device_agent import OptionError, SourceError, open_source
+from profiler.values import TensorSlot
+from protocol.testing import FakeClock
+from tests.device_agent.toys import PICTURE, PREPROCESS, bundle, picture_bundle
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from device_agent import Frame
+    from splitter.bundle import Bundle
+
+TWO_INPUTS = (
+    TensorSlot("a/x", "float32", (1, None)),
+    TensorSlot("rate", "int64", ()),
+)
+
+
+def frames(
+    text: object, opened: Bundle, count: int | None = None, said: list[str] | None = None
+) -> list[Frame]:
+    source = open_source(
+        str(text), opened, count=count, notice=[].append if said is None else said.append
+    )
+    given = list(source)
+    assert source.length == len(given) + source.skipped or count is not None
+    return given
+
+
+class TestChoice:
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("nowhere", "no source 'nowhere'; give a folder of pictures, a .npz file, or 'bench'"),
+            ("nowhere.npz", "no source 'nowhere.npz'"),
+        ],
+    )
+    def test_a_source_that_is_not_there(self, text: str, message: str) -> None:
+        with pytest.raises(SourceError, match=message):
+            open_source(text, bundle())
+
+    def test_a_file_of_another_kind(self, tmp_path: Path) -> None:
+        path = tmp_path / "video.mp4"
+        path.touch()
+        with pytest.raises(SourceError, match=r"neither a folder, nor a \.npz file, nor 'bench'"):
+            open_source(str(path), bundle())
+
+    def test_a_count_below_one(self) -> None:
+        with pytest.raises(OptionError, match="--count is 0; give 1 or more"):
+            open_source("bench", bundle(), count=0)
+
+    def test_pictures_for_a_model_with_two_inputs(self, tmp_path: Path) -> None:
+        with pytest.raises(SourceError, match="the model has the inputs a/x, rate"):
+            open_source(str(tmp_path), bundle(inputs=TWO_INPUTS, preprocess=PREPROCESS))
+
+
+class TestArrays:
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        return tmp_path / "feed.npz"
+
+    def save(self, path: Path, **arrays: Any) -> None:
+        np.savez(path, **arrays)
+
+    def test_one_frame(self, path: Path) -> None:
+        self.save(path, a__slash__x=np.ones((1, 5), np.float32), rate=np.array(16000))
+        (frame,) = frames(path, bundle(inputs=TWO_INPUTS))
+        assert set(frame.feeds) == {"a/x", "rate"}
+        assert frame.name == "feed.npz"
+        assert frame.pixels is None
+
+    def test_frames_along_an_extra_axis(self, path: Path) -> None:
+        stack = np.arange(15, dtype=np.float32).reshape(3, 1, 5)
+        self.save(path, a__slash__x=stack, rate=np.array([1, 2, 3]))
+        given = frames(path, bundle(inputs=TWO_INPUTS))
+        assert [int(frame.feeds["rate"]) for frame in given] == [1, 2, 3]
+        for index, frame in enumerate(given):
+            np.testing.assert_array_equal(frame.feeds["a/x"], stack[index])
+            assert frame.feeds["a/x"].flags.c_contiguous
+
+    @pytest.mark.parametrize(("count", "rates"), [(2, [1, 2]), (7, [1, 2, 3, 1, 2, 3, 1])])
+    def test_count_cuts_short_or_begins_again(
+        self, path: Path, count: int, rates: list[int]
+    ) -> None:
+        self.save(path, a__slash__x=np.ones((3, 1, 5), np.float32), rate=np.array([1, 2, 3]))
+        given = frames(path, bundle(inputs=TWO_INPUTS), count)
+        assert [int(frame.feeds["rate"]) for frame in given] == rates
+
+    def test_a_shape_that_was_never_declared_takes_any(self, path: Path) -> None:
+        self.save(path, rate=np.ones((4, 4), np.int64))
+        (frame,) = frames(path, bundle(inputs=TWO_INPUTS[1:]))
+        assert frame.feeds["rate"].shape == (4, 4)
+
+    @pytest.mark.parametrize(
+        ("arrays", "message"),
+        [
+            ({"rate": np.array(1)}, r"feed.npz lacks 'a/x'; the model's inputs are a/x, rate"),
+            (
+                {"a__slash__x": np.ones((1, 5), np.float32), "rate": np.array(1), "b": 1},
+                "has 'b', which is no input; the model's inputs are a/x, rate",
+            ),
+            (
+                {"a__slash__x": np.ones((2, 5), np.float32), "rate": np.array(1)},
+                r"'a/x' in .*feed.npz is float32 \[2, 5\]; the model wants float32 \[1, any\]",
+            ),
+            (
+                {"a__slash__x": np.ones((1, 5)), "rate": np.array(1)},
+                r"is float64 \[1, 5\]; the model wants float32 \[1, any\]",
+            ),
+            (
+                {"a__slash__x": np.ones((3, 1, 5), np.float32), "rate": np.array([1, 2])},
+                "must be equal and not 0; they are 'a/x' 3, 'rate' 2",
+            ),
+            (
+                {"a__slash__x": np.ones((0, 1, 5), np.float32), "rate": np.ones(0, np.int64)},
+                "must be equal and not 0",
+            ),
+            ({"a__slash__x": np.array([{}]), "rate": np.array(1)}, "cannot read .*feed.npz"),
+        ],
+    )
+    def test_arrays_that_do_not_fit(self, path: Path, arrays: dict[str, Any], message: str) -> None:
+        np.savez(path, allow_pickle=True, **arrays)
+        with pytest.raises(SourceError, match=message):
+            open_source(str(path), bundle(inputs=TWO_INPUTS))
+
+    @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 broken", b"\x93NUMPY broken", b"text"])
+    def test_a_broken_file(self, path: Path, content: bytes) -> None:
+        path.write_bytes(content)
+        with pytest.raises(SourceError, match=r"cannot read .*feed\.npz"):
+            open_source(str(path), bundle(inputs=TWO_INPUTS))
+
+    def test_a_single_array_under_the_name_of_a_collection(self, path: Path) -> None:
+        with path.open("wb") as stream:
+            np.save(stream, np.ones(3))
+        with pytest.raises(SourceError, match=r"is no \.npz file; save it with numpy\.savez"):
+            open_source(str(path), bundle(inputs=TWO_INPUTS))
+
+
+class TestPictures:
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        for number, name in enumerate(["b.png", "a.JPG", "c.webp"]):
+            Image.new("RGB", (32, 24), (40 * number, 10, 10)).save(tmp_path / name)
+        (tmp_path / "notes.txt").write_text("no picture")
+        return tmp_path
+
+    def test_come_in_the_order_of_their_names_resized_and_normalised(self, folder: Path) -> None:
+        given = frames(folder, picture_bundle())
+        assert [frame.name for frame in given] == ["a.JPG", "b.png", "c.webp"]
+        for frame in given:
+            assert frame.pixels is not None
+            assert frame.pixels.shape == (6, 8, 3)
+            np.testing.assert_array_equal(
+                frame.feeds["picture"], PREPROCESS.normalise(frame.pixels)
+            )
+
+    def test_the_time_for_it_is_told(self, folder: Path) -> None:
+        class SlowClock(FakeClock):
+            def monotonic(self) -> float:
+                self.advance(0.001)
+                return super().monotonic()
+
+        source = open_source(str(folder), picture_bundle(), clock=SlowClock())
+        assert [round(frame.preprocess_ms, 6) for frame in source] == [1.0, 1.0, 1.0]
+
+    def test_one_that_cannot_be_read_is_named_counted_and_skipped(self, folder: Path) -> None:
+        (folder / "aa.png").write_bytes(b"no picture at all")
+        said: list[str] = []
+        source = open_source(str(folder), picture_bundle(), notice=said.append)
+        assert [frame.name for frame in source] == ["a.JPG", "b.png", "c.webp"]
+        assert source.skipped == 1
+        assert len(said) == 1
+        assert said[0].startswith("aa.png skipped: ")
+
+    def test_count_begins_again_and_does_not_try_the_broken_one_twice(self, folder: Path) -> None:
+        (folder / "aa.png").write_bytes(b"no picture at all")
+        said: list[str] = []
+        given = frames(folder, picture_bundle(), 5, said)
+        assert [frame.name for frame in given] == ["a.JPG", "b.png", "c.webp", "a.JPG", "b.png"]
+        assert len(said) == 1
+
+    @pytest.mark.parametrize("count", [None, 3])
+    def test_when_none_can_be_read_that_is_an_error(
+        self, tmp_path: Path, count: int | None
+    ) -> None:
+        (tmp_path / "a.png").write_bytes(b"no")
+        (tmp_path / "b.png").write_bytes(b"no")
+        with pytest.raises(SourceError, match=r"none of the 2 pictures in .* can be read"):
+            frames(tmp_path, picture_bundle(), count)
+
+    def test_a_folder_without_pictures(self, tmp_path: Path) -> None:
+        with pytest.raises(SourceError, match=r"no pictures in .*; wanted files that end in \.bmp"):
+            open_source(str(tmp_path), picture_bundle())
+
+    def test_a_bundle_that_does_not_say_how(self, folder: Path) -> None:
+        undeclared = replace(picture_bundle(), preprocess=None)
+        with pytest.raises(SourceError, match="plan again with a preprocess block"):
+            open_source(str(folder), undeclared)
+
+
+class TestBench:
+    def test_gives_50_equal_frames_that_fit_the_model(self) -> None:
+        opened = bundle(inputs=TWO_INPUTS)
+        given = frames("bench", opened)
+        assert len(given) == 50
+        assert given[0].feeds["a/x"].shape == (1, 1)
+        assert given[0].feeds["rate"].shape == ()
+        assert given[0].feeds["rate"] in (0, 1)
+        assert given[0] is given[49]
+
+    def test_is_the_same_each_time(self) -> None:
+        (first,), (second,) = (frames("bench", bundle(), 1) for _ in range(2))
+        np.testing.assert_array_equal(first.feeds["x"], second.feeds["x"])
+
+    @pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "float16", "float64"])
+    def test_takes_every_dtype(self, dtype: str) -> None:
+        (frame,) = frames("bench", bundle(inputs=(TensorSlot("x", dtype, (2, 3)),)), 1)
+        assert frame.feeds["x"].dtype.name == dtype
+
+    def test_a_model_that_takes_pictures_gets_one(self) -> None:
+        (frame,) = frames("bench", picture_bundle(), 1)
+        assert frame.pixels is not None
+        assert frame.pixels.std() > 10
+        assert PICTURE.accepts("float32", frame.feeds["picture"].shape)
+
+    @pytest.mark.parametrize("side", [1, 5, 14, 15, 225])
+    def test_pictures_of_any_size(self, side: int) -> None:
+        small = replace(PREPROCESS, height=side, width=2 * side)
+        slot = TensorSlot("picture", "float32", (1, 3, side, 2 * side))
+        (frame,) = frames("bench", bundle(inputs=(slot,), preprocess=small), 1)
+        assert frame.feeds["picture"].shape == slot.shape
