@@ -18,9 +18,11 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from splitter.cuts import Cut, CutSpace
 from splitter.errors import PlanError
 
-_UNITS_PER_MS = 1_000_000
-# maximum_flow overflows silently; sums of capacities must stay far below 2**63.
-_LARGEST_CAPACITY = 1 << 60
+# maximum_flow computes with 32-bit integers and overflows silently, whatever the dtype it is given
+# (seen with SciPy 1.17.1: a capacity of 2**31 + 5 in int64 carries no flow at all). So costs are
+# scaled such that a cut known beforehand costs this much; the best cut has no dearer arc.
+_KNOWN_CUT = 1 << 28
+_INFINITE = 1 << 29
 
 
 @dataclass(frozen=True)
@@ -61,21 +63,40 @@ def cut_cost_ms(space: CutSpace, cut: Cut, costs: CutCosts) -> float:
 def minimum_cut(space: CutSpace, costs: CutCosts) -> Cut:
     """Return a cut of least latency over all legal cuts, device-only and cloud-only included.
 
-    Costs are rounded to a millionth of a millisecond.
+    Exact up to rounding of each cost by 2**-29 of the cheaper of device-only and cloud-only.
+
+    Raises:
+        PlanError: A cost is negative or not a number.
     """
-    # Fixed costs depend only on whether a side is used at all: the best cut of the inner problem
-    # pays both, and the two pure cuts that pay one are compared beside it.
-    everything = frozenset(range(len(space.units)))
-    choices = [space.cut(_least(space, costs)), space.cut(everything)]
+    _check(costs)
+    known = [space.cut(range(len(space.units)))]
     nothing = space.legal(frozenset())
     if nothing is not None:
-        choices.append(nothing)
+        known.append(nothing)
+    bound_ms = min(cut_cost_ms(space, cut, costs) for cut in known)
+    # Fixed costs depend only on whether a side is used at all. The best cut without them is the
+    # best of those that pay both; the two that pay one are compared beside it.
+    choices = [space.cut(_least(space, costs, bound_ms)), *known] if bound_ms else known
     return min(choices, key=lambda cut: cut_cost_ms(space, cut, costs))
 
 
-def _least(space: CutSpace, costs: CutCosts) -> frozenset[int]:
+def _check(costs: CutCosts) -> None:
+    every = (
+        *costs.device_ms,
+        *costs.cloud_ms,
+        *costs.transfer_ms.values(),
+        *costs.result_ms.values(),
+        costs.cloud_fixed_ms,
+        costs.device_fixed_ms,
+    )
+    for cost_ms in every:
+        if math.isnan(cost_ms) or cost_ms < 0:
+            raise PlanError(f"a cost of {cost_ms} ms cannot be planned with; costs are 0 or more")
+
+
+def _least(space: CutSpace, costs: CutCosts, bound_ms: float) -> frozenset[int]:
     """Return the device side of a minimum s-t cut without the fixed costs."""
-    arcs = _Arcs(len(space.units))
+    arcs = _Arcs(len(space.units), bound_ms)
     for unit in space.units:
         results = (costs.result_ms[name] for name in unit.outputs if name in costs.result_ms)
         arcs.add(unit.index, arcs.sink, costs.device_ms[unit.index])
@@ -92,43 +113,31 @@ def _least(space: CutSpace, costs: CutCosts) -> frozenset[int]:
 
 
 class _Arcs:
-    """Arcs of a flow network whose first nodes are the units."""
+    """Arcs of a flow network whose first nodes are the units; no two join the same nodes."""
 
-    def __init__(self, units: int) -> None:
+    def __init__(self, units: int, bound_ms: float) -> None:
         self.source = units
         self.sink = units + 1
         self._nodes = units + 2
-        self._capacity: dict[tuple[int, int], float] = {}
+        self._bound_ms = bound_ms
+        self._arcs: list[tuple[int, int, int]] = []
 
     def new_node(self) -> int:
         self._nodes += 1
         return self._nodes - 1
 
     def add(self, start: int, end: int, cost_ms: float) -> None:
-        if math.isnan(cost_ms) or cost_ms < 0:
-            raise PlanError(f"a cost of {cost_ms} ms cannot be planned with; costs are 0 or more")
-        old = self._capacity.get((start, end), 0.0)
-        self._capacity[start, end] = max(old, cost_ms)
+        within = cost_ms <= self._bound_ms
+        capacity = round(cost_ms / self._bound_ms * _KNOWN_CUT) if within else _INFINITE
+        self._arcs.append((start, end, capacity))
 
     def source_side(self) -> frozenset[int]:
-        capacity = self._matrix()
+        starts, ends, capacities = zip(*self._arcs, strict=True)
+        shape = (self._nodes, self._nodes)
+        values = np.array(capacities, dtype=np.int32)
+        capacity = csr_array(coo_array((values, (starts, ends)), shape=shape))
         flow = maximum_flow(capacity, self.source, self.sink).flow
         residual = csr_array(capacity - flow)
-        residual.data = np.where(residual.data > 0, residual.data, 0)
         residual.eliminate_zeros()
         reached = breadth_first_order(residual, self.source, return_predecessors=False)
         return frozenset(int(node) for node in reached)
-
-    def _matrix(self) -> csr_array:
-        finite = math.fsum(cost for cost in self._capacity.values() if math.isfinite(cost))
-        infinite = math.ceil(finite * _UNITS_PER_MS) + len(self._capacity) + 1
-        if infinite * (len(self._capacity) + 1) >= _LARGEST_CAPACITY:
-            raise PlanError(f"costs that sum to {finite:.3g} ms are too large to plan with")
-        starts, ends = zip(*self._capacity, strict=True)
-        values = [
-            infinite if math.isinf(cost) else round(cost * _UNITS_PER_MS)
-            for cost in self._capacity.values()
-        ]
-        shape = (self._nodes, self._nodes)
-        matrix = coo_array((np.array(values, dtype=np.int64), (starts, ends)), shape=shape)
-        return csr_array(matrix)

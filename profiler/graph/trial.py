@@ -12,7 +12,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -65,9 +65,8 @@ def main(model: Path, scratch: Path) -> None:
         (scratch / RESULT_FILE).write_text(json.dumps(result))
 
     report("load")
-    fused = _optimised(model, scratch, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED)
-    laid_out = _optimised(model, scratch, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
-    units = fused_units(graph, fused, laid_out)
+    fused = optimised_graph(model, scratch, "extended")
+    units = fused_units(graph, fused, optimised_graph(model, scratch, "all"))
     result["units"] = [list(unit.nodes) for unit in units]
     report("run")
     borders = {name for unit in units for name in unit.outputs} | graph.input_names
@@ -94,12 +93,13 @@ def _options(level: onnxruntime.GraphOptimizationLevel) -> onnxruntime.SessionOp
     return options
 
 
-def _optimised(
-    model: Path, scratch: Path, level: onnxruntime.GraphOptimizationLevel
+def optimised_graph(
+    model: Path, scratch: Path, level: Literal["extended", "all"]
 ) -> onnx.GraphProto:
-    """Return the structure of what the runtime makes of the full model."""
+    """Return the structure of what the runtime makes of a model; ``scratch`` is for its files."""
+    levels = onnxruntime.GraphOptimizationLevel
     target = scratch / "optimised.onnx"
-    options = _options(level)
+    options = _options(levels.ORT_ENABLE_ALL if level == "all" else levels.ORT_ENABLE_EXTENDED)
     options.optimized_model_filepath = str(target)
     options.add_session_config_entry(
         "session.optimized_model_external_initializers_file_name", "optimised.bin"
