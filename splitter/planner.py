@@ -136,7 +136,7 @@ class _Weighing:
             device_ms=[situation.device.cost_of(unit.nodes) for unit in space.units],
             cloud_ms=[situation.cloud.cost_of(unit.nodes) for unit in space.units],
             transfer_ms={
-                name: math.fsum(self._transfer_ms([name])) if name in self._crossing else math.inf
+                name: self._transfer_ms(name) if name in self._crossing else math.inf
                 for name in space.readers
             },
             result_ms={name: self._result_ms(name) for name in space.graph.outputs},
@@ -169,8 +169,9 @@ class _Weighing:
             downlink_ms = situation.link.downlink_ms(_REQUEST_BYTES) + math.fsum(
                 self._result_ms(name) for name in cut.results
             )
-        device_ms = situation.device.run_ms(device_nodes)
-        cloud_ms = situation.cloud.run_ms(cloud_nodes)
+        border = self._border_bytes(cut.frontier)
+        device_ms = situation.device.run_ms(device_nodes, border)
+        cloud_ms = situation.cloud.run_ms(cloud_nodes, border)
         parts = (device_ms, encode_ms, uplink_ms, decode_ms, cloud_ms, downlink_ms)
         predicted = Prediction(
             latency_ms=math.fsum(parts),
@@ -201,8 +202,18 @@ class _Weighing:
             size = codec.max_encoded_bytes(spec)
         return CrossingTensor(name, seen.slot.dtype, seen.shape, codec.name, size)
 
-    def _transfer_ms(self, names: Iterable[str]) -> tuple[float, float, float]:
-        return self._sums(self._crossing[name] for name in names)
+    def _transfer_ms(self, name: str) -> float:
+        """What one tensor adds to a cut that it crosses, on both sides and between them."""
+        border = self._border_bytes([name])
+        borders_ms = sum(
+            side.border_ms(border) for side in (self._situation.device, self._situation.cloud)
+        )
+        return math.fsum((*self._sums([self._crossing[name]]), borders_ms))
+
+    def _border_bytes(self, frontier: Iterable[str]) -> int:
+        """Size of what the device makes and hands over; any run takes in its inputs."""
+        maker = self._situation.space.maker
+        return sum(self._situation.tensors[name].raw_bytes for name in frontier if name in maker)
 
     def _sums(self, tensors: Iterable[CrossingTensor]) -> tuple[float, float, float]:
         """Time to encode, to send and to decode tensors, without the round trip."""
