@@ -1,0 +1,160 @@
+"""The command ``split-plan``."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from profiler.engine import EngineOptions, OnnxRuntimeEngine
+from profiler.graph.feeds import parse_input_shapes, read_feeds, resolve_feeds
+from profiler.graph.model import load_model
+from profiler.graph.observation import observe
+from profiler.graph.weights import store_model
+from profiler.links import parse_link
+from profiler.machine import available_threads
+from protocol.codecs import RawCodec
+from protocol.command import CommandParser, run_command
+from protocol.console import Progress
+from splitter.bundle_writer import BundleContents, bundle_workspace, write_bundle
+from splitter.cuts import CutSpace
+from splitter.model_config import find_model_config
+from splitter.pictures import picture_encoding
+from splitter.plan import Plan
+from splitter.planner import Situation, default_codec, make_plan
+from splitter.report import plan_text
+from splitter.sides import Sides
+
+_DEFAULT_CLOUD = "cloud-cpu"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    return run_command(_run, arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    options = _parser().parse_args(arguments)
+    with Progress("split-plan") as progress, _workspace(options.output) as folder:
+        plan, apart = _plan(options, folder, progress.advance)
+    if options.json:
+        print(json.dumps(plan.to_dict(), allow_nan=False))
+        return 0
+    print(plan_text(plan))
+    if options.output:
+        print(f"\nBundle written to {options.output}.")
+        for cut, distance in apart.items():
+            print(f"Head and tail of {cut} were run: {distance:.1e} from the whole model.")
+    return 0
+
+
+@contextmanager
+def _workspace(output: Path | None) -> Iterator[Path]:
+    if output is not None:
+        with bundle_workspace(output) as folder:
+            yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="headtail-") as name:
+        yield Path(name)
+
+
+def _plan(
+    options: Namespace, folder: Path, progress: Callable[[str], None]
+) -> tuple[Plan, dict[str, float]]:
+    link, codec = parse_link(options.link), default_codec(options.codec)
+    progress("loading")
+    loaded = load_model(options.model)
+    config = find_model_config(options.model, options.model_config)
+    given = read_feeds(options.feed) if options.feed else {}
+    feeds = resolve_feeds(loaded.graph.inputs, given, parse_input_shapes(options.input))
+    real = set(given) >= set(feeds)
+    notes = [] if real else ["Inputs were made up; sizes of encoded tensors need --feed FILE.npz."]
+    picture = None
+    if config.preprocess is not None:
+        picture, note = picture_encoding(config.preprocess, loaded.graph.inputs, feeds, real=real)
+        notes.extend([note] if note else [])
+    stored = store_model(loaded, folder)
+    progress("trying the model out")
+    observation = observe(stored, feeds, [codec.name, RawCodec().name])
+    sides = Sides(stored, observation, progress)
+    situation = Situation(
+        model=loaded.identity,
+        space=CutSpace.of(loaded.graph, observation.units, observation.tensors),
+        tensors=observation.tensors,
+        device=sides.profile(options.device),
+        cloud=sides.profile(options.cloud),
+        link=link,
+        codec=codec,
+        picture=picture,
+        notes=tuple(notes),
+    )
+    progress("planning")
+    plan = make_plan(situation)
+    if options.output is None:
+        return plan, {}
+    progress("writing the bundle")
+    contents = BundleContents(
+        plan, situation.space, observation.tensors, feeds, config.preprocess, config.labels
+    )
+    engine = OnnxRuntimeEngine(EngineOptions(threads=available_threads()))
+    return plan, write_bundle(stored, contents, engine, options.output)
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser(
+        prog="split-plan",
+        description="Decide where to cut an ONNX network between a device and the cloud.",
+    )
+    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx file")
+    parser.add_argument(
+        "--device",
+        required=True,
+        metavar="NAME|FILE|local",
+        help="where the head runs: a preset such as pi4, a profile.json, or this machine",
+    )
+    parser.add_argument(
+        "--link",
+        required=True,
+        metavar="LINK",
+        help="20mbps, 20mbps/5mbps (up/down) or 20mbps,rtt=30ms",
+    )
+    parser.add_argument(
+        "--cloud",
+        default=_DEFAULT_CLOUD,
+        metavar="NAME|FILE|local",
+        help="where the tail runs, likewise (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--codec",
+        default="affine8",
+        metavar="CODEC",
+        help="how tensors travel: raw, float16, affine8 or affine4 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--feed", type=Path, metavar="FILE.npz", help="real inputs, one array for each"
+    )
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME:1x3x224x224",
+        help="shape of an input with free axes; may be given several times",
+    )
+    parser.add_argument(
+        "--model-config",
+        type=Path,
+        metavar="FILE.yaml",
+        help="preprocess and labels (default: MODEL.yaml beside the model, if there is one)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the plan as one JSON object")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="BUNDLE", help="write a bundle that can be run"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

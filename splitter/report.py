@@ -1,0 +1,110 @@
+"""A plan as text for people. Light."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from protocol.console import paint, table
+from splitter.plan import Candidate, Machine, Plan
+
+_NAME_CHARACTERS = 40
+_DECISIONS = {
+    "device": "run it all on the device",
+    "cloud": "send the input to the cloud",
+    "split": "split it",
+}
+
+
+def plan_text(plan: Plan) -> str:
+    """Return the decision, the modes side by side, and what else was weighed."""
+    link = plan.link
+    lines = [
+        f"{plan.model.name} on {_machine(plan.device)} with {_machine(plan.cloud)}",
+        (
+            f"link {link.uplink_mbps:g}/{link.downlink_mbps:g} Mbit/s up/down, "
+            f"round trip {link.rtt_ms:g} ms"
+        ),
+        "",
+        paint(_headline(plan), "bold"),
+        "",
+        _modes(plan),
+        "",
+        _candidates(plan.candidates),
+        *([""] if plan.notes else []),
+        *plan.notes,
+    ]
+    return "\n".join(lines)
+
+
+def _machine(machine: Machine) -> str:
+    return f"{machine.name} ({machine.kind}, ±{machine.uncertainty:.0%})"
+
+
+def _headline(plan: Plan) -> str:
+    chosen = plan.chosen
+    text = f"Best: {_DECISIONS[chosen.decision]}, {chosen.predicted.latency_ms:.1f} ms a frame"
+    if chosen.decision == "split":
+        names = ", ".join(_short(tensor.name) for tensor in chosen.tensors)
+        text += f", cut at {names}"
+    return text
+
+
+def _modes(plan: Plan) -> str:
+    modes = [
+        ("device only", plan.device_only),
+        ("cloud only", plan.cloud_only),
+        *([("best split", plan.best_split)] if plan.best_split else []),
+    ]
+    headers = [
+        "mode",
+        "ms",
+        "device",
+        "encode",
+        "uplink",
+        "decode",
+        "cloud",
+        "downlink",
+        "bytes up",
+    ]
+    return table([_mode(plan, name, candidate) for name, candidate in modes], headers)
+
+
+def _mode(plan: Plan, name: str, candidate: Candidate) -> list[str]:
+    cost = candidate.predicted
+    times = (
+        cost.latency_ms,
+        cost.device_ms,
+        cost.encode_ms,
+        cost.uplink_ms,
+        cost.decode_ms,
+        cost.cloud_ms,
+        cost.downlink_ms,
+    )
+    mark = " *" if candidate.cut == plan.chosen.cut else ""
+    return [name + mark, *(f"{time:.2f}" for time in times), f"{cost.uplink_bytes:,}"]
+
+
+def _candidates(candidates: Sequence[Candidate]) -> str:
+    rows = [
+        [
+            f"{candidate.predicted.latency_ms:.2f}",
+            candidate.cut,
+            str(candidate.device_nodes),
+            f"{candidate.predicted.uplink_bytes:,}",
+            "; ".join(_crossing(candidate)) or "-",
+        ]
+        for candidate in candidates
+    ]
+    return table(rows, ["ms", "candidate", "device nodes", "bytes up", "what crosses"])
+
+
+def _crossing(candidate: Candidate) -> Iterator[str]:
+    shown = candidate.tensors[:3]
+    for tensor in shown:
+        yield f"{_short(tensor.name)} {list(tensor.shape)} {tensor.codec}"
+    if len(candidate.tensors) > len(shown):
+        yield f"{len(candidate.tensors) - len(shown)} more"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME_CHARACTERS else f"...{name[3 - _NAME_CHARACTERS :]}"
