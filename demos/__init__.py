@@ -1,0 +1,1 @@
+"""Shows the whole of Headtail on one machine: ``make demo`` or ``python -m demos``."""

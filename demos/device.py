@@ -1,0 +1,53 @@
+"""The emulated device's process: an agent whose models run several times slower.
+
+``python -m demos.device BUNDLE --cut ID --factor F --photos DIR --count N [--worker ADDRESS]``
+prints one JSON line an answer, as ``device-agent --jsonl -`` does.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from demos.slowed_engine import SlowedEngine
+from device_agent import Agent, open_source
+from profiler.engine import EngineOptions, OnnxRuntimeEngine
+from profiler.machine import available_threads
+from protocol.command import CommandParser, run_command
+from splitter.bundle import open_bundle
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the process and return its exit code."""
+    return run_command(_run, arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    parser = CommandParser(prog="python -m demos.device")
+    parser.add_argument("bundle", type=Path)
+    parser.add_argument("--cut", required=True)
+    parser.add_argument("--factor", type=float, required=True)
+    parser.add_argument("--photos", type=Path, required=True)
+    parser.add_argument("--count", type=int, required=True)
+    parser.add_argument("--worker")
+    options = parser.parse_args(arguments)
+
+    bundle = open_bundle(options.bundle)
+    engine = OnnxRuntimeEngine(EngineOptions(threads=available_threads()))
+    agent = Agent(
+        bundle,
+        worker=options.worker,
+        cut=options.cut,
+        engine=SlowedEngine(engine, options.factor),
+        notice=lambda text: print(f"warning: {text}", file=sys.stderr, flush=True),
+    )
+    with agent:
+        for answer in agent.answers(open_source(str(options.photos), bundle, count=options.count)):
+            print(json.dumps(answer.to_dict()), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

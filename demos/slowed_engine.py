@@ -1,0 +1,88 @@
+"""A slow device, emulated: every run of a model takes several times its real time.
+
+A CPU quota would stall the process in periods as long as the thing that is measured; stretching
+each run does not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from profiler.engine import Engine, Session
+from profiler.values import TensorSlot
+
+
+class SlowedEngine:
+    """Runs models with another engine and makes each run last ``factor`` times as long.
+
+    Only models are slowed down; codecs and sockets run at this machine's speed.
+
+    Args:
+        engine: What really runs the models.
+        factor: How many times as long; 1 or more.
+        sleep: Waits, in seconds.
+        clock: The time in seconds.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        factor: float,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        if not factor >= 1:
+            raise ValueError(f"a device can be emulated as 1 or more times slower, not {factor}")
+        self.name = engine.name
+        self.version = engine.version
+        self._engine = engine
+        self._factor = factor
+        self._sleep = sleep
+        self._clock = clock
+
+    def load(self, path: Path) -> SlowedSession:
+        """Load a model; see :meth:`profiler.engine.Engine.load`."""
+        return SlowedSession(self._engine.load(path), self._factor, self._sleep, self._clock)
+
+
+class SlowedSession:
+    """A session of a :class:`SlowedEngine`."""
+
+    def __init__(
+        self,
+        session: Session,
+        factor: float,
+        sleep: Callable[[float], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._session = session
+        self._factor = factor
+        self._sleep = sleep
+        self._clock = clock
+
+    @property
+    def inputs(self) -> tuple[TensorSlot, ...]:
+        """What :meth:`run` wants."""
+        return self._session.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSlot, ...]:
+        """What :meth:`run` returns."""
+        return self._session.outputs
+
+    def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Run the model and wait; see :meth:`profiler.engine.Session.run`."""
+        start_s = self._clock()
+        results = self._session.run(feeds)
+        end_s = start_s + self._factor * (self._clock() - start_s)
+        self._sleep(max(0.0, end_s - self._clock()))
+        return results
+
+    def close(self) -> None:
+        """Free the model."""
+        self._session.close()

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from demos.slowed_engine import SlowedEngine
+from profiler.testing import FakeEngine, FakeModel
+from profiler.values import TensorSlot
+
+SLOT = TensorSlot("x", "float32", (1,))
+
+
+class Watch:
+    """A clock that moves only when told to, or when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.slept_s: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.slept_s.append(seconds)
+        self.now_s += seconds
+
+
+def test_a_run_lasts_the_factor_times_its_real_time_and_gives_the_same_result() -> None:
+    watch = Watch()
+
+    def compute(feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        watch.now_s += 0.25
+        return {"y": feeds["x"] + 1}
+
+    model = FakeModel((SLOT,), (TensorSlot("y", "float32", (1,)),), compute)
+    engine = SlowedEngine(
+        FakeEngine({"model.onnx": model}), 6, sleep=watch.sleep, clock=lambda: watch.now_s
+    )
+    session = engine.load(Path("model.onnx"))
+    assert session.inputs == (SLOT,)
+    assert [slot.name for slot in session.outputs] == ["y"]
+    results = session.run({"x": np.ones(1, np.float32)})
+    assert results["y"] == [2]
+    assert watch.now_s == 100 + 6 * 0.25
+    assert watch.slept_s == [5 * 0.25]
+    session.close()
+
+
+def test_a_device_cannot_be_faster_than_this_machine() -> None:
+    with pytest.raises(ValueError, match=r"not 0\.5"):
+        SlowedEngine(FakeEngine({}), 0.5)
