@@ -13,7 +13,7 @@ Tensors never travel inside msgpack, whose parsed form can be 75 times larger th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -21,41 +21,12 @@ import msgpack
 
 from protocol.codecs import EncodedTensor, parse_codec
 from protocol.codecs.encoded import check_spec
-from protocol.codes import FailureCode, RefusalCode
 from protocol.errors import CodecError, FrameError, LimitExceededError, VersionMismatchError
-from protocol.fields import (
-    Choice,
-    Digest,
-    Integer,
-    Items,
-    Name,
-    Octets,
-    OneOf,
-    Optional,
-    Preprocess,
-    Prose,
-    Real,
-    Record,
-    Shape,
-)
+from protocol.fields import Integer, Octets
+from protocol.layouts import LAYOUT_OF_KIND, LAYOUT_OF_MESSAGE, Layout
 from protocol.limits import Limits
-from protocol.messages import (
-    PROTOCOL_VERSION,
-    SESSION_BYTES,
-    TEXT_CHARACTERS,
-    Failure,
-    Goodbye,
-    Hello,
-    Message,
-    Ping,
-    Pong,
-    Refuse,
-    Request,
-    Result,
-    Timings,
-    Welcome,
-)
-from protocol.tensors import ITEM_BYTES, TensorSpec
+from protocol.messages import PROTOCOL_VERSION, SESSION_BYTES, Message, Request, Result, Timings
+from protocol.tensors import TensorSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,99 +35,6 @@ Frame = bytes | memoryview
 
 _NUMBER_BYTES = 8
 _ENVELOPE_FRAMES = 4
-
-_BYTES = Integer(0, 2**53)
-_MILLISECONDS = Integer(0, 2**31 - 1)
-_RETRY = Optional(_MILLISECONDS)
-_DURATION = Real(1e9)
-_TEXT = Prose(TEXT_CHARACTERS)
-_CODECS = Items(Name(), 64)
-_TENSORS = Items(
-    Record(
-        {"name": Name(), "dtype": OneOf(frozenset(ITEM_BYTES)), "shape": Shape(), "codec": Name()}
-    )
-)
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """How one message kind is written."""
-
-    kind: int
-    message: type[Any]
-    header: Record
-    has_session: bool = True
-    has_number: bool = False
-
-
-_LAYOUTS = (
-    _Layout(
-        1,
-        Hello,
-        Record(
-            {
-                "protocol_version": Integer(0, 255),
-                "incarnation": Octets(SESSION_BYTES),
-                "model": Digest(),
-                "cut": Name(),
-                "frontier": Items(Name()),
-                "results": Items(Name()),
-                "codecs": _CODECS,
-                "preprocess": Optional(Preprocess()),
-                "max_message_bytes": _BYTES,
-            }
-        ),
-        has_session=False,
-    ),
-    _Layout(
-        2,
-        Welcome,
-        Record(
-            {
-                "credit_bytes": _BYTES,
-                "ping_interval_ms": Integer(1, 2**31 - 1),
-                "max_message_bytes": _BYTES,
-                "max_tensor_bytes": _BYTES,
-                "codecs": _CODECS,
-                "worker": Name(),
-            }
-        ),
-    ),
-    _Layout(
-        3,
-        Refuse,
-        Record({"code": Choice(RefusalCode), "text": _TEXT, "retry_after_ms": _RETRY}),
-        has_session=False,
-    ),
-    _Layout(
-        4,
-        Request,
-        Record({"deadline_ms": Optional(_MILLISECONDS), "tensors": _TENSORS}),
-        has_number=True,
-    ),
-    _Layout(
-        5,
-        Result,
-        Record(
-            {
-                "timings": Record({field.name: _DURATION for field in fields(Timings)}),
-                "tensors": _TENSORS,
-            }
-        ),
-        has_number=True,
-    ),
-    _Layout(
-        6,
-        Failure,
-        Record({"code": Choice(FailureCode), "text": _TEXT, "retry_after_ms": _RETRY}),
-        has_number=True,
-    ),
-    _Layout(7, Ping, Record({}), has_number=True),
-    _Layout(8, Pong, Record({}), has_number=True),
-    _Layout(9, Goodbye, Record({"reason": _TEXT})),
-)
-_BY_KIND = {layout.kind: layout for layout in _LAYOUTS}
-_BY_MESSAGE = {layout.message: layout for layout in _LAYOUTS}
 
 _OUR_LIMITS = Limits()
 
@@ -167,7 +45,7 @@ def encode_message(message: Message) -> list[Frame]:
     Raises:
         FrameError: A field holds what a peer with default limits would refuse.
     """
-    layout = _BY_MESSAGE[type(message)]
+    layout = LAYOUT_OF_MESSAGE[type(message)]
     where = layout.message.__name__
     header = {key: _plain(getattr(message, key)) for key in layout.header.rules}
     layout.header.check(header, where, _OUR_LIMITS)
@@ -273,15 +151,15 @@ def _length(frame: Frame) -> int:
     return frame.nbytes if isinstance(frame, memoryview) else len(frame)
 
 
-def _layout(frame: Frame) -> _Layout:
+def _layout(frame: Frame) -> Layout:
     kind = _exactly(frame, 2, "the kind")
     if kind[0] != PROTOCOL_VERSION:
         raise VersionMismatchError(
             f"a message of protocol version {kind[0]}; this side speaks {PROTOCOL_VERSION}", kind[0]
         )
-    if kind[1] not in _BY_KIND:
+    if kind[1] not in LAYOUT_OF_KIND:
         raise FrameError(f"unknown message kind {kind[1]}")
-    return _BY_KIND[kind[1]]
+    return LAYOUT_OF_KIND[kind[1]]
 
 
 def _exactly(frame: Frame, length: int, where: str) -> bytes:
@@ -327,12 +205,12 @@ def _tensors(
 ) -> tuple[EncodedTensor, ...]:
     tensors = []
     decoded_bytes = 0
-    for fields_, payload in zip(described, payloads, strict=True):
-        spec = TensorSpec(fields_["name"], fields_["dtype"], fields_["shape"])
+    for description, payload in zip(described, payloads, strict=True):
+        spec = TensorSpec(description["name"], description["dtype"], description["shape"])
         check_spec(spec, limits)
         decoded_bytes += spec.raw_bytes
         try:
-            codec = parse_codec(fields_["codec"])
+            codec = parse_codec(description["codec"])
             most = codec.max_encoded_bytes(spec)
         except CodecError as error:
             raise FrameError(f"{where}: {error}") from error

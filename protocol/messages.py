@@ -38,7 +38,7 @@ class Hello:
         codecs: Names of the codecs the device will send with.
         preprocess: An :class:`protocol.ImagePreprocess` as a mapping, if the worker is to apply
             it to uint8 pictures.
-        max_message_bytes: Largest message the device accepts.
+        max_message_bytes: Largest message the device accepts, on the wire and once decoded.
     """
 
     protocol_version: int
@@ -61,7 +61,7 @@ class Welcome:
         credit_bytes: Most bytes of requests (see :func:`protocol.message_bytes`) that may be
             unanswered at any time.
         ping_interval_ms: How often the device pings; the worker forgets silent sessions.
-        max_message_bytes: Largest message the worker accepts.
+        max_message_bytes: Largest message the worker accepts, on the wire and once decoded.
         max_tensor_bytes: Largest decoded tensor the worker accepts.
         codecs: Names of the codecs the worker answers with.
         worker: Name of the worker, for logs.

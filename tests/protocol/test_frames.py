@@ -12,7 +12,7 @@ from protocol.codes import FailureCode, RefusalCode
 from protocol.errors import FrameError, LimitExceededError, VersionMismatchError
 from protocol.frames import decode_message, encode_message, message_bytes
 from protocol.limits import Limits
-from protocol.messages import Failure, Goodbye, Hello, Ping, Refuse, Request, Welcome
+from protocol.messages import Failure, Goodbye, Hello, Ping, Refuse, Request, Timings, Welcome
 from protocol.tensors import TensorSpec
 from tests.protocol.golden.values import SESSION, golden_messages
 
@@ -342,6 +342,8 @@ class TestOurOwnMistakes:
             Ping(SESSION, -1),
             Ping(SESSION, 2**64),
             Ping(SESSION, True),
+            Ping(SESSION, np.int64(3)),  # msgpack knows no numpy scalars
+            dataclasses.replace(MESSAGES["result"], timings=Timings(np.float32(1), 0.0, 0.0, 0.0)),
             dataclasses.replace(HELLO, model="ABC"),
             dataclasses.replace(HELLO, model="A" * 64),
             dataclasses.replace(HELLO, frontier=("",)),
