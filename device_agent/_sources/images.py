@@ -87,7 +87,7 @@ class ImageSource:
             pixels = self._preprocess.pixels(path)
         except ImageError as error:
             self.skipped += 1
-            self._notice(f"{path.name} skipped: {error}")
+            self._notice(f"{error}; skipped")
             return None
         feeds = {self._slot.name: self._preprocess.normalise(pixels)}
         spent_ms = (self._clock.monotonic() - started_s) * 1000

@@ -1,0 +1,248 @@
+"""The command, against the real worker and without one."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from device_agent.cli import main
+from tests.device_agent.conftest import LABELS, SIDE, WorkerProcess, write_bundle
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOWHERE = "tcp://127.0.0.1:9"  # the discard port; nobody listens there
+
+
+def run(*arguments: object) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def value(table: str, name: str) -> str:
+    """The cell beside a name in the summary."""
+    (cell,) = re.findall(rf"^{name}  +(\S+)", table, re.MULTILINE)
+    return str(cell)
+
+
+class TestWithTheWorker:
+    @pytest.mark.parametrize("cut", ["middle", "cloud"])
+    def test_pictures_get_their_labels_in_the_cloud(
+        self,
+        cut: str,
+        bundle_folder: Path,
+        photos: Path,
+        worker: WorkerProcess,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        out = tmp_path / "out.jsonl"
+        source = ("--source", photos, "--jsonl", out, "--cut", cut)
+        assert run(bundle_folder, "--worker", worker.address, *source) == 0
+        answers = lines(out)
+        assert [answer["frame"] for answer in answers] == [0, 1, 2]
+        assert [answer["source"] for answer in answers] == ["blue.png", "green.png", "red.png"]
+        for answer in answers:
+            assert answer["computed_on"] == "cloud"
+            assert answer["reason"] == "planned"
+            assert f"{answer['top'][0]['label']}.png" == answer["source"]
+            assert answer["uplink_bytes"] > 0
+            parts = sum(
+                value
+                for name, value in answer.items()
+                if name.endswith("_ms") and name not in ("latency_ms", "preprocess_ms")
+            )
+            assert parts == pytest.approx(answer["latency_ms"], abs=0.02)
+        shown = capsys.readouterr()
+        assert value(shown.out, "computed on cloud") == "3"
+        assert value(shown.out, "latency")
+        assert shown.err == ""
+
+    def test_split_and_device_give_the_same_answers(
+        self, bundle_folder: Path, photos: Path, worker: WorkerProcess, tmp_path: Path
+    ) -> None:
+        tops = []
+        for name, options in (
+            ("split", ("--worker", worker.address)),
+            ("device", ("--cut", "device")),
+        ):
+            out = tmp_path / name
+            assert run(bundle_folder, *options, "--source", photos, "--jsonl", out) == 0
+            tops.append([answer["top"] for answer in lines(out)])
+        assert [[guess["index"] for guess in top] for top in tops[0]] == [
+            [guess["index"] for guess in top] for top in tops[1]
+        ]
+
+    def test_json_lines_on_standard_output_stand_alone(
+        self, bundle_folder: Path, worker: WorkerProcess, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        options = ("--source", "bench", "--count", 4, "--jsonl", "-", "--threads", 1)
+        assert run(bundle_folder, "--worker", worker.address, *options) == 0
+        shown = capsys.readouterr()
+        answers = [json.loads(line) for line in shown.out.splitlines()]
+        assert [answer["frame"] for answer in answers] == [0, 1, 2, 3]
+        assert shown.err == ""
+
+    def test_a_model_that_the_worker_does_not_serve(
+        self, worker: WorkerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        other = tmp_path / "other"
+        other.mkdir()
+        write_bundle(other, model="d1" * 32)
+        assert run(other, "--worker", worker.address, "--source", "bench") == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("error: the worker refused the session (unknown_model): ")
+        assert "d1d1d1d1d1d1" in line
+        assert "c0c0c0c0c0c0" in line
+        assert "--models" in line
+
+
+class TestWithoutAWorker:
+    def test_one_warning_and_every_frame_answered(
+        self, bundle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        out = tmp_path / "out.jsonl"
+        options = ("--source", "bench", "--count", 5, "--jsonl", out)
+        assert run(bundle_folder, "--worker", NOWHERE, *options) == 0
+        assert [answer["reason"] for answer in lines(out)] == ["no_session"] * 5
+        shown = capsys.readouterr()
+        assert shown.err == f"warning: no answer from {NOWHERE}; answering on the device\n"
+        assert value(shown.out, "on the device because no_session") == "5"
+
+    def test_the_cut_device_needs_none(
+        self, bundle_folder: Path, photos: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run(bundle_folder, "--source", photos, "--cut", "device") == 0
+        shown = capsys.readouterr()
+        assert value(shown.out, "computed on device") == "3"
+        assert shown.err == ""
+
+    def test_a_feed_file(self, bundle_folder: Path, tmp_path: Path) -> None:
+        path, out = tmp_path / "feed.npz", tmp_path / "out.jsonl"
+        images = np.zeros((2, 1, 3, SIDE, SIDE), np.float32)
+        images[0, 0, 1] = images[1, 0, 2] = 1
+        np.savez(path, image=images)
+        assert run(bundle_folder, "--source", path, "--cut", "device", "--jsonl", out) == 0
+        assert [answer["top"][0]["label"] for answer in lines(out)] == ["green", "blue"]
+
+    def test_a_broken_picture_is_named_and_the_others_are_answered(
+        self, bundle_folder: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for path in photos.iterdir():
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+        (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8 broken")
+        assert run(bundle_folder, "--source", tmp_path, "--cut", "device") == 0
+        shown = capsys.readouterr()
+        (line,) = shown.err.splitlines()
+        assert re.fullmatch("warning: .*broken.jpg .*; skipped", line)
+        assert value(shown.out, "skipped") == "1"
+
+
+class TestUserErrors:
+    """Each is one line that names the thing, and exit code 2."""
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--source", "bench"), "the cut 'middle' needs a worker"),
+            (("--source", "bench", "--cut", "cloud"), "the cut 'cloud' needs a worker"),
+            (
+                ("--source", "bench", "--cut", "cluod", "--worker", NOWHERE),
+                "no cut 'cluod' (did you mean 'cloud'?); it has cloud, device, middle",
+            ),
+            (("--source", "nowhere.npz", "--cut", "device"), "no source 'nowhere.npz'"),
+            (
+                ("--source", "bench", "--worker", "nonsense"),
+                "address 'nonsense' names no transport",
+            ),
+            (("--source", "bench", "--worker", "tcp://127.0.0.1"), "has no port"),
+            (("--source", "bench", "--cut", "device", "--threads", 0), "threads is 0"),
+            (("--source", "bench", "--cut", "device", "--count", 0), "--count is 0"),
+            (("--source", "bench", "--cut", "device", "--deadline-ms", 0), "deadline is 0 ms"),
+            (
+                ("--source", "bench", "--cut", "device", "--jsonl", "/nowhere/out"),
+                "cannot write --jsonl /nowhere/out: No such file or directory",
+            ),
+            ((), "the following arguments are required: --source"),
+            (("--source", "bench", "--count", "many"), "invalid int value: 'many'"),
+        ],
+    )
+    def test_options(
+        self,
+        options: tuple[object, ...],
+        message: str,
+        bundle_folder: Path,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        assert run(bundle_folder, *options) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("error: ")
+        assert message in line
+
+    def test_no_bundle(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(tmp_path, "--source", "bench") == 2
+        assert "is no bundle" in capsys.readouterr().err
+
+    def test_a_folder_without_a_readable_picture(
+        self, bundle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "a.png").write_bytes(b"no picture")
+        assert run(bundle_folder, "--source", tmp_path, "--cut", "device") == 2
+        *_, last = capsys.readouterr().err.splitlines()
+        assert last.startswith("error: none of the 1 pictures in")
+
+
+def test_the_reader_of_the_lines_may_go_away(bundle_folder: Path) -> None:
+    script = "import sys; from device_agent.cli import main; sys.exit(main())"
+    options = ["--source", "bench", "--cut", "device", "--jsonl", "-", "--count", "100000"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(bundle_folder), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    json.loads(process.stdout.readline())
+    process.stdout.close()
+    assert process.wait() == 141
+    assert process.stderr.read() == ""
+    process.stderr.close()
+
+
+def test_runs_without_the_packages_of_the_planning_machine(
+    bundle_folder: Path, photos: Path, worker: WorkerProcess
+) -> None:
+    script = """
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("onnx", "scipy", "torch", "yaml", "onnx_ir", "ml_dtypes"):
+            raise ImportError(f"{name} is blocked")
+
+sys.meta_path.insert(0, Blocker())
+from device_agent.cli import main
+sys.exit(main())
+"""
+    options = ["--worker", worker.address, "--source", str(photos), "--jsonl", "-"]
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(bundle_folder), *options],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {answer["computed_on"] for answer in answers} == {"cloud"}
+    assert {answer["top"][0]["label"] for answer in answers} == set(LABELS[:3])
