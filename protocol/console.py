@@ -124,7 +124,8 @@ class Progress:
         # Drawing for every frame would cost more than a fast frame does.
         self._next_redraw_s = now_s + _REDRAW_SECONDS
         count = f"{self._done}/{self._total}" if self._total is not None else f"{self._done}"
-        width = shutil.get_terminal_size().columns - 1
+        # Terminals without a size, such as those of containers, say 0 in Python 3.10.
+        width = (shutil.get_terminal_size().columns or 80) - 1
         text = one_line(f"{self._label} {count} {note}")[:width]
         self._stream.write(f"\r\x1b[K{text}")
         self._stream.flush()
