@@ -48,7 +48,9 @@ def read_feeds(path: Path) -> Feeds:
         FeedError: No such file, no .npz file, or one with pickled objects in it.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # Opened here, since numpy leaves a broken archive's file open.
+        with path.open("rb") as stream:
+            archive = np.load(stream, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise FeedError(f"{path} holds a single array; save it with numpy.savez(NAME=...)")
             return {name.replace(SLASH, "/"): archive[name] for name in archive.files}
