@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from profiler.graph.graph import Graph, Node
     from profiler.values import TensorSlot
 
-__all__ = ["OPERATOR_CLASSES", "OperatorClass", "Work", "node_macs", "operator_class", "unit_work"]
+__all__ = [
+    "OPERATOR_CLASSES",
+    "OperatorClass",
+    "Rates",
+    "Work",
+    "node_macs",
+    "operator_class",
+    "unit_work",
+]
 
 OperatorClass = Literal[
     "conv1x1",
@@ -55,6 +63,33 @@ class Work:
     macs: Mapping[OperatorClass, int]
     moved_bytes: int
     kind: OperatorClass
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How fast a machine works.
+
+    Attributes:
+        gmacs_s: 10^9 multiply-accumulates a second by operator class. A class without a rate takes
+            only the time its bytes take.
+        bandwidth_gb_s: 10^9 bytes moved a second.
+        layer_us: What each layer costs, however small.
+    """
+
+    gmacs_s: Mapping[OperatorClass, float]
+    bandwidth_gb_s: float
+    layer_us: float
+
+    def latency_ms(self, work: Work) -> float:
+        """Time that this work takes, arithmetic and memory one after the other."""
+        if work.kind == "view":
+            return 0.0
+        arithmetic_ms = sum(
+            count / (self.gmacs_s[kind] * 1e6)
+            for kind, count in work.macs.items()
+            if kind in self.gmacs_s
+        )
+        return arithmetic_ms + work.moved_bytes / (self.bandwidth_gb_s * 1e6) + self.layer_us / 1e3
 
 
 def unit_work(unit: Unit, graph: Graph, slots: Slots) -> Work:

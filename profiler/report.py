@@ -29,7 +29,7 @@ def _heading(profile: Profile) -> str:
     threads = "1 thread" if engine.threads == 1 else f"{engine.threads} threads"
     lines = [
         f"{model.name} on {profile.label}",
-        f"{profile.kind} with {engine.name} {engine.version}, {threads}",
+        " ".join(filter(None, [profile.kind, "with", engine.name, engine.version, "on", threads])),
         f"inputs: {inputs}",
         (
             f"whole run {profile.whole_ms:.3f} ms (spread {profile.whole_spread_ms:.3f}), of which "
@@ -44,7 +44,8 @@ def _heading(profile: Profile) -> str:
 
 def _layers(profile: Profile) -> str:
     ranked = sorted(profile.layers, key=lambda layer: layer.latency_ms, reverse=True)
-    rows = [_row(layer, profile.whole_ms) for layer in ranked[:_LAYERS]]
+    longest_ms = ranked[0].latency_ms
+    rows = [_row(layer, profile.whole_ms, longest_ms) for layer in ranked[:_LAYERS]]
     rest = ranked[_LAYERS:]
     text = table(rows, ["layer", "kind", "ms", "spread", "out kB", "share", ""])
     if rest:
@@ -53,8 +54,9 @@ def _layers(profile: Profile) -> str:
     return text
 
 
-def _row(layer: LayerCost, whole_ms: float) -> list[str]:
+def _row(layer: LayerCost, whole_ms: float, longest_ms: float) -> list[str]:
     share = layer.latency_ms / whole_ms if whole_ms else 0.0
+    bar = layer.latency_ms / longest_ms if longest_ms else 0.0
     name = layer.name
     if len(name) > _NAME_CHARACTERS:
         name = f"...{name[3 - _NAME_CHARACTERS :]}"  # the end of a name tells layers apart
@@ -65,7 +67,7 @@ def _row(layer: LayerCost, whole_ms: float) -> list[str]:
         f"{layer.spread_ms:.3f}",
         f"{layer.output_bytes / 1e3:.1f}",
         f"{share:.1%}",
-        "#" * round(share * _BAR_CHARACTERS),
+        "#" * round(bar * _BAR_CHARACTERS),
     ]
 
 

@@ -1,0 +1,180 @@
+"""Device presets: predict a profile of a machine that is not here. Needs onnx, scipy and yaml.
+
+A preset's constants are fitted to published latencies by ``python -m profiler.fitting``; its file
+says where each comes from and how far off predictions of unseen networks were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from profiler.costs import Rates, Work, unit_work
+from profiler.errors import PresetError
+from profiler.graph.model import LoadedModel
+from profiler.graph.observation import Observation
+from profiler.profile import CodecSpeed, EngineUsed, LayerCost, Profile
+from profiler.values import TensorSlot
+from protocol.text import did_you_mean
+
+__all__ = ["Preset", "load_preset", "predict_profile", "preset_file", "preset_names"]
+
+_PACKAGE = Path(__file__).resolve().parent
+# A wheel carries the project's configs/ inside the package that reads it.
+_FOLDER = next(
+    folder / "devices"
+    for folder in (_PACKAGE / "_configs", _PACKAGE.parent / "configs")
+    if folder.is_dir()
+)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A machine as published measurements know it.
+
+    Attributes:
+        name: What users type.
+        title: The machine in words.
+        engine: What the predictions stand for.
+        machine: Its hardware.
+        rates: How fast it works.
+        overhead_ms: See :class:`~profiler.profile.Profile`.
+        border_ms_per_mb: See :class:`~profiler.profile.Profile`.
+        codecs: Speed of each codec.
+        uncertainty: Relative band around every time.
+        notes: What a reader of a prediction should know.
+    """
+
+    name: str
+    title: str
+    engine: EngineUsed
+    machine: Mapping[str, Any]
+    rates: Rates
+    overhead_ms: float
+    border_ms_per_mb: float
+    codecs: Mapping[str, CodecSpeed]
+    uncertainty: float
+    notes: tuple[str, ...]
+
+
+def preset_names() -> list[str]:
+    """Return the names of all presets."""
+    return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
+
+
+def preset_file(name: str) -> Path:
+    """Return the file of a preset.
+
+    Raises:
+        PresetError: There is none of this name; lists those there are.
+    """
+    names = preset_names()
+    if name not in names:
+        raise PresetError(
+            f"there is no device preset {name!r}{did_you_mean(name, names)}; "
+            f"presets: {', '.join(names)}"
+        )
+    return _FOLDER / f"{name}.yaml"
+
+
+def load_preset(name: str) -> Preset:
+    """Read a preset.
+
+    Raises:
+        PresetError: There is none of this name, or its file is broken.
+    """
+    path = preset_file(name)
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        engine, rates = data["engine"], data["rates"]
+        return Preset(
+            name=name,
+            title=data["title"],
+            engine=EngineUsed(
+                name=engine["name"],
+                version="",
+                provider=engine["provider"],
+                threads=engine["threads"],
+                precision=engine["precision"],
+            ),
+            machine=data["machine"],
+            rates=Rates(rates["gmacs_s"], rates["bandwidth_gb_s"], rates["layer_us"]),
+            overhead_ms=data["overhead_ms"]["value"],
+            border_ms_per_mb=data["border_ms_per_mb"]["value"],
+            codecs={key: CodecSpeed(**speed) for key, speed in data["codecs"]["value"].items()},
+            uncertainty=data["uncertainty"]["value"],
+            notes=(_origin(data["error"]), data["uncertainty"]["source"]),
+        )
+    except (OSError, yaml.YAMLError, KeyError, TypeError) as problem:
+        raise PresetError(f"the preset file {path} is broken: {problem!r}") from problem
+
+
+def _origin(error: Mapping[str, Any]) -> str:
+    return (
+        f"Predicted from {error['rows']} published latencies of {error['networks']} networks; a "
+        "network left out of the fit, under the engine measured, was off by "
+        f"{error['leave_one_network_out_median']:.0%} in the median."
+    )
+
+
+def predict_profile(preset: Preset, loaded: LoadedModel, observation: Observation) -> Profile:
+    """Predict what every layer of a model costs on a preset's machine.
+
+    Args:
+        preset: The machine.
+        loaded: The model.
+        observation: What was seen of it here; shapes are the same everywhere.
+    """
+    tensors = observation.tensors
+    slots = dict(loaded.graph.initializers)
+    for name, seen in tensors.items():
+        slots[name] = TensorSlot(name, seen.slot.dtype, seen.shape)
+    works = [unit_work(unit, loaded.graph, slots) for unit in observation.units]
+    layers = tuple(
+        LayerCost(
+            name=unit.name,
+            nodes=unit.nodes,
+            latency_ms=preset.rates.latency_ms(work),
+            spread_ms=0.0,
+            kind=work.kind,
+            output_bytes=sum(tensors[name].raw_bytes for name in unit.outputs if name in tensors),
+        )
+        for unit, work in zip(observation.units, works, strict=True)
+    )
+    return Profile(
+        label=preset.name,
+        kind="predicted",
+        model=loaded.identity,
+        inputs=tuple(slots[slot.name] for slot in loaded.graph.inputs),
+        engine=preset.engine,
+        machine={"title": preset.title, **preset.machine},
+        whole_ms=preset.overhead_ms + sum(layer.latency_ms for layer in layers),
+        whole_spread_ms=0.0,
+        overhead_ms=preset.overhead_ms,
+        border_ms_per_mb=preset.border_ms_per_mb,
+        unattributed_ms=0.0,
+        layers=layers,
+        peak_memory_bytes=None,
+        codecs=preset.codecs,
+        uncertainty=preset.uncertainty,
+        notes=(*preset.notes, *_blind_spots(works, preset.rates)),
+    )
+
+
+def _blind_spots(works: list[Work], rates: Rates) -> list[str]:
+    notes = []
+    opaque = sum(work.kind == "opaque" for work in works)
+    if opaque:
+        notes.append(
+            f"Layers that are bodies or of unknown domains: {opaque}; their arithmetic is not "
+            "counted, so the prediction is too low."
+        )
+    # Reading the weights bounds a dense layer, so it has no rate of its own.
+    unrated = sorted({kind for work in works for kind in work.macs} - {*rates.gmacs_s, "dense"})
+    if unrated:
+        notes.append(f"The preset knows no rate of {', '.join(unrated)}; only bytes are counted.")
+    return notes
