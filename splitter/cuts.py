@@ -107,18 +107,18 @@ class CutSpace:
                     f"node {self.units[index].name!r} cannot stay on the device: it needs "
                     f"{self.units[min(missing)].name!r}, which is in the cloud"
                 )
-        frontier = self.frontier(device)
-        for name in frontier:
+        cut = self._cut(device)
+        for name in (*cut.frontier, *cut.results):
             if name in self.unsendable:
                 raise CutError(f"tensor {name!r} cannot cross a cut: no codec carries its type")
-        return self._cut(device, frontier)
+        return cut
 
-    def _cut(self, device: frozenset[int], frontier: tuple[str, ...]) -> Cut:
+    def _cut(self, device: frozenset[int]) -> Cut:
         results = tuple(
             name for name in self.graph.outputs if self.maker.get(name, -1) not in {-1, *device}
         )
         kept = tuple(name for name in self.graph.outputs if name not in results)
-        return Cut(self._id(device), device, frontier, results, kept)
+        return Cut(self._id(device), device, self.frontier(device), results, kept)
 
     def _id(self, device: frozenset[int]) -> str:
         if len(device) == len(self.units):
@@ -130,8 +130,8 @@ class CutSpace:
 
     def legal(self, units: frozenset[int]) -> Cut | None:
         """Return the cut, or ``None`` where something that cannot be sent would cross."""
-        frontier = self.frontier(units)
-        return None if self.unsendable.intersection(frontier) else self._cut(units, frontier)
+        cut = self._cut(units)
+        return None if self.unsendable.intersection((*cut.frontier, *cut.results)) else cut
 
     def prefixes(self) -> Iterator[Cut]:
         """Yield the legal cuts after each unit in topological order, from none to all."""

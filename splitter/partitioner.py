@@ -33,7 +33,7 @@ class CutCosts:
         device_ms: Of each unit on the device.
         cloud_ms: Of each unit in the cloud.
         transfer_ms: Of each tensor that may cross: encode, send, decode. Infinite if it may not.
-        result_ms: Of each output of the model that the cloud makes and sends back.
+        result_ms: Of each output that the cloud makes and sends back; infinite likewise.
         cloud_fixed_ms: Paid once by every cut that uses the cloud: round trip, queue, overheads.
         device_fixed_ms: Paid once by every cut that runs anything on the device.
     """

@@ -81,9 +81,9 @@ def make_plan(situation: Situation) -> Plan:
     space = situation.space
     nothing = space.legal(frozenset())
     if nothing is None:
-        name = min(space.unsendable.intersection(space.graph.input_names))
-        raise PlanError(f"input {name!r} is of a type that cannot be sent; the model stays whole")
-    weighed = _Weighing(situation)
+        name = min(space.unsendable.intersection((*space.graph.input_names, *space.graph.outputs)))
+        raise PlanError(f"{name!r} is of a type that cannot be sent; the model stays whole")
+    weighed = Weighing(situation)
     cuts = {cut.id: cut for cut in (*space.prefixes(), minimum_cut(space, weighed.costs))}
     ranked = sorted(
         (weighed.candidate(cut) for cut in cuts.values()),
@@ -121,7 +121,7 @@ def decision_of(cut_id: str) -> Decision:
     return "cloud" if cut_id == CLOUD_ONLY else "split"
 
 
-class _Weighing:
+class Weighing:
     """Costs of units and tensors in one situation."""
 
     def __init__(self, situation: Situation) -> None:

@@ -27,7 +27,10 @@ def problems(draw: st.DrawFn) -> tuple[CutSpace, CutCosts]:
         device_ms=draw(many),
         cloud_ms=draw(many),
         transfer_ms={name: draw(_MS) for name in space.readers},
-        result_ms={name: draw(_MS) for name in space.graph.outputs},
+        result_ms={
+            name: math.inf if name in space.unsendable else draw(_MS)
+            for name in space.graph.outputs
+        },
         cloud_fixed_ms=draw(_MS),
         device_fixed_ms=draw(_MS),
     )

@@ -1,0 +1,190 @@
+"""The plan is the best of all cuts, its parts add up, and it says what it does not know."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from profiler.graph.observation import ObservedTensor
+from profiler.links import Link
+from profiler.profile import CodecSpeed, Profile
+from profiler.testing import fake_profile
+from profiler.values import ModelIdentity, TensorSlot
+from protocol.codecs import parse_codec
+from splitter.cuts import CutSpace
+from splitter.errors import PlanError
+from splitter.partitioner import cut_cost_ms
+from splitter.planner import InputEncoding, Situation, Weighing, default_codec, make_plan
+from tests.splitter.graphs import spaces
+from tests.splitter.helpers import prepare
+from tests.zoo import resnet_toy, string_inside
+
+_MS = st.floats(0, 50)
+_CODECS = {
+    name: CodecSpeed(encode_mb_s=500, decode_mb_s=700, fixed_ms=0.02)
+    for name in ("raw", "float16", "affine8", "affine4", "jpeg90")
+}
+
+
+def profile(label: str, layers_ms: dict[str, float], overhead_ms: float = 0.1) -> Profile:
+    blank = fake_profile(layers_ms, label=label, overhead_ms=overhead_ms, codecs=_CODECS)
+    return replace(blank, border_ms_per_mb=0.5, uncertainty=0.1)
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> Situation:
+    space = draw(spaces(most_nodes=6))
+    names = [node.name for node in space.graph.nodes]
+    shapes = {
+        name: (draw(st.integers(1, 40_000)),)
+        for name in {*space.graph.input_names, *space.graph.producer}
+    }
+    tensors = {
+        name: ObservedTensor(
+            TensorSlot(name, "float32", shape), shape, sendable=name not in space.unsendable
+        )
+        for name, shape in shapes.items()
+    }
+    return Situation(
+        model=ModelIdentity("m", "0" * 64),
+        space=space,
+        tensors=tensors,
+        device=profile("device", {name: draw(_MS) for name in names}),
+        cloud=profile("cloud", {name: draw(_MS) for name in names}),
+        link=Link(draw(st.floats(0.1, 1000)), draw(st.floats(0.1, 1000)), draw(st.floats(0, 50))),
+        codec=parse_codec(draw(st.sampled_from(["raw", "affine8"]))),
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(situations())
+def test_the_plan_is_the_best_of_all_cuts(situation: Situation) -> None:
+    space = situation.space
+    if space.unsendable.intersection(space.graph.outputs):
+        with pytest.raises(PlanError, match="the model stays whole"):
+            make_plan(situation)
+        return
+    plan = make_plan(situation)
+    weighing = Weighing(situation)
+    every = [weighing.candidate(cut) for cut in space.all_cuts()]
+    best = min(candidate.predicted.latency_ms for candidate in every)
+    assert plan.chosen.predicted.latency_ms == pytest.approx(best, rel=1e-5)
+    for cut in space.all_cuts():
+        # What is optimised is what is reported.
+        told = weighing.candidate(cut).predicted.latency_ms
+        assert cut_cost_ms(space, cut, weighing.costs) == pytest.approx(told, abs=1e-9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(situations())
+def test_parts_add_up_and_baselines_are_there(situation: Situation) -> None:
+    assume(not situation.space.unsendable.intersection(situation.space.graph.outputs))
+    plan = make_plan(situation)
+    for candidate in (plan.device_only, plan.cloud_only, *plan.candidates):
+        cost = candidate.predicted
+        parts = (cost.device_ms, cost.encode_ms, cost.uplink_ms, cost.queue_ms)
+        parts += (cost.decode_ms, cost.cloud_ms, cost.downlink_ms)
+        assert cost.latency_ms == pytest.approx(sum(parts))
+        assert cost.uplink_bytes == sum(tensor.bytes for tensor in candidate.tensors)
+    device = plan.device_only.predicted
+    assert device.latency_ms == device.device_ms == pytest.approx(situation.device.whole_ms)
+    assert plan.cloud_only.predicted.device_ms == 0
+    latencies = [candidate.predicted.latency_ms for candidate in plan.candidates]
+    assert latencies == sorted(latencies)
+    assert len(plan.candidates) <= 10
+    nodes = {*plan.device_nodes, *plan.cloud_nodes}
+    assert nodes == {node.name for node in situation.space.graph.regular}
+
+
+def toy(tmp_path: Path, **changes: object) -> Situation:
+    model = resnet_toy()
+    prepared = prepare(model.proto, model.feeds, tmp_path)
+    names = [node.name for node in prepared.stored.loaded.graph.nodes]
+    situation = Situation(
+        model=prepared.stored.loaded.identity,
+        space=prepared.space,
+        tensors=prepared.observation.tensors,
+        device=profile("slow", dict.fromkeys(names, 10.0)),
+        cloud=profile("fast", dict.fromkeys(names, 1.0)),
+        link=Link(20, 20, 10),
+        codec=parse_codec("affine8"),
+    )
+    return replace(situation, **changes)  # type: ignore[arg-type]
+
+
+def test_a_picture_is_sent_as_a_picture_where_that_is_cheaper(tmp_path: Path) -> None:
+    small = InputEncoding("x", "jpeg90", 100, (12, 12, 3))
+    plan = make_plan(toy(tmp_path, picture=small))
+    (tensor,) = plan.cloud_only.tensors
+    assert (tensor.codec, tensor.dtype, tensor.bytes) == ("jpeg90", "uint8", 100)
+    large = replace(small, bytes=1_000_000)
+    (tensor,) = make_plan(toy(tmp_path, picture=large)).cloud_only.tensors
+    assert tensor.codec == "affine8"
+
+
+def test_a_dead_slow_link_keeps_everything_on_the_device(tmp_path: Path) -> None:
+    plan = make_plan(toy(tmp_path, link=Link(0.001, 0.001, 500)))
+    assert plan.chosen.decision == "device"
+    assert not plan.cloud_nodes
+
+
+def test_a_fast_link_sends_everything_to_the_cloud(tmp_path: Path) -> None:
+    plan = make_plan(toy(tmp_path, link=Link(1e5, 1e5)))
+    assert plan.chosen.decision == "cloud"
+    assert not plan.device_nodes
+
+
+def test_it_says_when_the_decision_may_flip(tmp_path: Path) -> None:
+    sure = make_plan(toy(tmp_path, link=Link(0.001, 0.001, 500)))
+    assert not any("uncertainty" in note for note in sure.notes)
+    situation = toy(tmp_path, link=Link(1e5, 1e5))
+    vague = replace(situation.device, uncertainty=0.95)
+    plan = make_plan(replace(situation, device=vague))
+    assert any("Within the uncertainty of the costs (up to 95%)" in note for note in plan.notes)
+
+
+def test_it_says_that_fidelity_was_not_measured(tmp_path: Path) -> None:
+    plan = make_plan(toy(tmp_path, link=Link(1e5, 1e5)))
+    assert "Fidelity of affine8 was not measured; the answer may change." in plan.notes
+
+
+def test_a_codec_without_a_speed_is_refused_by_name(tmp_path: Path) -> None:
+    situation = toy(tmp_path)
+    slow = replace(situation.device, codecs={"raw": _CODECS["raw"]})
+    with pytest.raises(PlanError, match="'slow' does not say how fast the codec 'affine8' is"):
+        make_plan(replace(situation, device=slow))
+
+
+def test_codecs_for_pictures_are_not_for_tensors() -> None:
+    with pytest.raises(PlanError, match="'jpeg90' is for pictures"):
+        default_codec("jpeg90")
+
+
+def test_an_input_that_cannot_be_sent_is_refused_by_name(tmp_path: Path) -> None:
+    situation = toy(tmp_path)
+    space = CutSpace(situation.space.graph, situation.space.units, frozenset({"x"}))
+    with pytest.raises(PlanError, match="'x' is of a type that cannot be sent"):
+        make_plan(replace(situation, space=space))
+
+
+def test_nothing_is_cut_at_a_string(tmp_path: Path) -> None:
+    model = string_inside()
+    prepared = prepare(model.proto, model.feeds, tmp_path)
+    names = [node.name for node in prepared.stored.loaded.graph.nodes]
+    other = tmp_path / "other"
+    other.mkdir()
+    plan = make_plan(
+        toy(
+            other,
+            space=prepared.space,
+            tensors=prepared.observation.tensors,
+            device=profile("slow", dict.fromkeys(names, 10.0)),
+            cloud=profile("fast", dict.fromkeys(names, 1.0)),
+        )
+    )
+    assert all(tensor.dtype != "string" for item in plan.candidates for tensor in item.tensors)
+    assert plan.best_split is not None
