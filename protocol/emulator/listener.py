@@ -8,9 +8,10 @@ from protocol.addresses import parse_address, resolve_host
 from protocol.emulator.errors import LinkSettingsError
 
 _BACKLOG = 64
-# A receive buffer smaller than one segment stalls TCP for whole timer periods, and a segment on
-# loopback is 64 kB; segments as on Ethernet let the buffers be as small as the link asks for.
+# A window smaller than one segment stalls TCP for whole timer periods, and a segment on loopback is
+# 64 kB; segments as on Ethernet let the window be as small as the link asks for.
 _SEGMENT_BYTES = 1448
+_RECEIVE_BUFFER_BYTES = 2 * 1024 * 1024
 
 
 class Listener:
@@ -56,7 +57,7 @@ class Listener:
         listening = socket.socket(self._family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        shrink_buffers(listening, self._buffer_bytes)
+        prepare(listening, self._buffer_bytes, self._buffer_bytes)
         listening.bind(self._sockaddr)
         listening.listen(_BACKLOG)
         listening.setblocking(False)
@@ -88,8 +89,15 @@ def resolve_tcp(address: str, *, to_bind: bool) -> tuple[socket.AddressFamily, t
     return (socket.AF_INET6 if is_ipv6 else socket.AF_INET), (host, parsed.port)
 
 
-def shrink_buffers(end: socket.socket, buffer_bytes: int) -> None:
-    """Keep the kernel from hiding the link's slowness; before listening or connecting only."""
+def prepare(end: socket.socket, receive_bytes: int, send_bytes: int) -> None:
+    """Make a socket ready for small buffers; only before it listens or connects."""
     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, _SEGMENT_BYTES)
-    end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
-    end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
+    # Only the window is kept small: a receive buffer that shrinks drops what is on its way.
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
+    size_buffers(end, receive_bytes, send_bytes)
+
+
+def size_buffers(end: socket.socket, receive_bytes: int, send_bytes: int) -> None:
+    """Keep the kernel from hiding the link's slowness behind its own buffers."""
+    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, receive_bytes)
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from protocol.emulator.connection import Connection
 from protocol.emulator.errors import EmulatorClosedError
 from protocol.emulator.lane import Lane
-from protocol.emulator.listener import Listener, shrink_buffers
+from protocol.emulator.listener import Listener, prepare, size_buffers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -90,6 +90,9 @@ class LinkLoop:
         """Change what the link is like."""
         self.uplink.reshape(now_s, settings.uplink_mbps, settings)
         self.downlink.reshape(now_s, settings.downlink_mbps, settings)
+        for connection in self.connections:
+            if not connection.dead:
+                self._size_buffers(connection)
 
     def pause(self, now_s: float) -> None:
         """Let the link stand still."""
@@ -225,9 +228,10 @@ class LinkLoop:
             self.connections.append(Connection(agent, None))
             return
         worker = socket.socket(self._family, socket.SOCK_STREAM)
-        shrink_buffers(worker, self.downlink.queue_bytes)
+        prepare(worker, self.downlink.queue_bytes, self.uplink.queue_bytes)
         _tune(worker)
         connection = Connection(agent, worker)
+        self._size_buffers(connection)
         self.connections.append(connection)
         try:
             worker.connect(self._target)
@@ -235,6 +239,13 @@ class LinkLoop:
             pass  # On its way; the socket becomes writable when it is decided.
         except OSError:
             self._fail(connection)
+
+    def _size_buffers(self, connection: Connection) -> None:
+        up, down = self.uplink.queue_bytes, self.downlink.queue_bytes
+        if connection.agent.fileno() >= 0:
+            size_buffers(connection.agent, up, down)
+        if connection.worker is not None and connection.worker.fileno() >= 0:
+            size_buffers(connection.worker, down, up)
 
     def _finish_connecting(self, connection: Connection) -> None:
         if connection.worker is not None and connection.worker.getsockopt(
