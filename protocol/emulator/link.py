@@ -146,6 +146,9 @@ class EmulatedLink:
     def set(self, **changes: Any) -> None:
         """Change fields of :class:`LinkSettings`; what is queued goes on at the new rate.
 
+        The kernel's buffers change with the rate. If they shrink under a running stream, TCP may
+        have to send a segment again, which costs that stream up to a fifth of a second, once.
+
         Raises:
             LinkSettingsError: An unknown field or a value that makes no sense.
         """

@@ -11,7 +11,6 @@ _BACKLOG = 64
 # A window smaller than one segment stalls TCP for whole timer periods, and a segment on loopback is
 # 64 kB; segments as on Ethernet let the window be as small as the link asks for.
 _SEGMENT_BYTES = 1448
-_RECEIVE_BUFFER_BYTES = 2 * 1024 * 1024
 
 
 class Listener:
@@ -92,12 +91,12 @@ def resolve_tcp(address: str, *, to_bind: bool) -> tuple[socket.AddressFamily, t
 def prepare(end: socket.socket, receive_bytes: int, send_bytes: int) -> None:
     """Make a socket ready for small buffers; only before it listens or connects."""
     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, _SEGMENT_BYTES)
-    # Only the window is kept small: a receive buffer that shrinks drops what is on its way.
-    end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
     size_buffers(end, receive_bytes, send_bytes)
 
 
 def size_buffers(end: socket.socket, receive_bytes: int, send_bytes: int) -> None:
     """Keep the kernel from hiding the link's slowness behind its own buffers."""
-    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, receive_bytes)
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
     end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
+    # Or the window would stay as small as the buffer was when the connection began.
+    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, receive_bytes)

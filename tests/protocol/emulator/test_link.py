@@ -184,6 +184,19 @@ def test_set_acts_on_what_is_already_queued(world: World) -> None:
     assert world.link.settings == LinkSettings(uplink_mbps=1000)
 
 
+def test_the_kernel_buffers_follow_the_rate(world: World) -> None:
+    world.pair()
+    world.link.wait_until(lambda now: now.open_connections == 1)
+    for uplink_mbps, downlink_mbps in ((20, 40), (40, 20)):
+        world.link.set(uplink_mbps=uplink_mbps, downlink_mbps=downlink_mbps)
+        (connection,) = world.link._loop.connections  # type: ignore[union-attr]
+        ends = ((connection.agent, uplink_mbps), (connection.worker, downlink_mbps))
+        for end, mbps in ends:
+            assert end is not None
+            kept = end.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+            assert kept == 2 * world.link.settings.queue_bytes(mbps)  # Linux doubles it.
+
+
 def test_set_refuses_what_makes_no_sense(world: World) -> None:
     with pytest.raises(LinkSettingsError, match="no speed"):
         world.link.set(speed=3)
