@@ -1,0 +1,144 @@
+"""Presets: found by name, sound, and predicting profiles that add up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from profiler import presets
+from profiler.devices import device_profile
+from profiler.engine import EngineOptions
+from profiler.errors import PresetError, ProfileError
+from profiler.graph.feeds import read_feeds, resolve_feeds
+from profiler.graph.model import load_model
+from profiler.graph.observation import Observation, observe
+from profiler.graph.weights import StoredModel, store_model
+from profiler.measurement import MeasureOptions, measure_profile
+from profiler.presets import load_preset, predict_profile, preset_file, preset_names
+from profiler.profile_file import profile_from_dict, write_profile
+from profiler.timing import Schedule
+from protocol.codecs import CODEC_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    SaveModel = Callable[..., Path]
+
+
+@pytest.fixture
+def observed(save_model: SaveModel, tmp_path: Path) -> tuple[StoredModel, Observation]:
+    from onnx import helper
+
+    nodes = [
+        helper.make_node("Exp", ["x"], ["a"], name="exp"),
+        helper.make_node("Sin", ["a"], ["y"], name="sin"),
+    ]
+    loaded = load_model(save_model(nodes, {"x": ["n", 100]}, {"y": ["n", 100]}))
+    stored = store_model(loaded, tmp_path)
+    return stored, observe(stored, resolve_feeds(loaded.graph.inputs, {}, {"x": (5, 100)}))
+
+
+def test_the_needed_presets_are_there() -> None:
+    assert {"pi4", "cloud-cpu"} <= set(preset_names())
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_is_sound_and_says_where_it_comes_from(name: str) -> None:
+    preset = load_preset(name)
+    assert preset.engine.precision == "float32"
+    assert set(preset.codecs) == set(CODEC_NAMES)
+    assert 0 < preset.uncertainty < 1
+    data = yaml.safe_load(preset_file(name).read_text(encoding="utf-8"))
+    for section in (
+        "engine_factor",
+        "overhead_ms",
+        "border_ms_per_mb",
+        "codecs",
+        "uncertainty",
+        "machine",
+    ):
+        assert data[section]["source"]
+    assert data["fitted_to_source"]
+    assert data["error"]["leave_one_network_out_median"] < data["uncertainty"]["value"]
+
+
+def test_an_unknown_preset_gets_a_suggestion_and_the_list() -> None:
+    with pytest.raises(PresetError, match=r"'pi44' \(did you mean 'pi4'\?\); .*cloud-cpu, pi4"):
+        load_preset("pi44")
+
+
+@pytest.mark.parametrize("content", ["", "title: x", "[", "title: [", "- 1"])
+def test_a_broken_preset_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    (tmp_path / "mine.yaml").write_text(content)
+    monkeypatch.setattr(presets, "_FOLDER", tmp_path)
+    with pytest.raises(PresetError, match=r"mine\.yaml is broken"):
+        load_preset("mine")
+
+
+def test_a_prediction_is_a_profile_that_adds_up(observed: tuple[StoredModel, Observation]) -> None:
+    stored, observation = observed
+    preset = load_preset("pi4")
+    profile = predict_profile(preset, stored.loaded, observation)
+    assert profile_from_dict(profile.to_dict()) == profile
+    assert (profile.kind, profile.label, profile.uncertainty) == ("predicted", "pi4", 0.4)
+    assert profile.inputs[0].shape == (5, 100)
+    layer_ms = preset.rates.layer_us / 1e3 + 2 * 2000 / (preset.rates.bandwidth_gb_s * 1e6)
+    assert profile.cost_of(["exp"]) == pytest.approx(layer_ms)
+    assert profile.whole_ms == pytest.approx(preset.overhead_ms + 2 * layer_ms)
+
+
+def test_a_body_cannot_be_predicted_and_the_profile_says_so(shared: Path, tmp_path: Path) -> None:
+    loaded = load_model(shared / "models" / "silero_vad.onnx")
+    stored = store_model(loaded, tmp_path)
+    feeds = read_feeds(shared / "models" / "silero_vad.feed.npz")
+    observation = observe(stored, resolve_feeds(loaded.graph.inputs, feeds, {}))
+    profile = predict_profile(load_preset("pi4"), loaded, observation)
+    assert any("prediction is too low" in note for note in profile.notes)
+
+
+class TestDevices:
+    def test_a_preset(self, observed: tuple[StoredModel, Observation]) -> None:
+        assert device_profile("pi4", *observed).label == "pi4"
+
+    def test_this_machine(self, observed: tuple[StoredModel, Observation]) -> None:
+        steps: list[str] = []
+        assert device_profile("local", *observed, steps.append).kind == "measured"
+        assert steps
+
+    def test_a_profile_file(
+        self, observed: tuple[StoredModel, Observation], tmp_path: Path
+    ) -> None:
+        profile = device_profile("pi4", *observed)
+        path = tmp_path / "profile.json"
+        write_profile(profile, path)
+        assert device_profile(str(path), *observed) == profile
+
+    def test_a_profile_of_another_shape(
+        self, observed: tuple[StoredModel, Observation], tmp_path: Path
+    ) -> None:
+        stored, observation = observed
+        path = tmp_path / "profile.json"
+        write_profile(device_profile("pi4", stored, observation), path)
+        feeds = resolve_feeds(stored.loaded.graph.inputs, {}, {"x": (6, 100)})
+        with pytest.raises(ProfileError, match=r"'x' float32 \[5, 100\], not float32 \[6, 100\]"):
+            device_profile(str(path), stored, observe(stored, feeds))
+
+    @pytest.mark.parametrize("device", ["pi5o", "lokal", "", "profile.yaml"])
+    def test_anything_else(self, observed: tuple[StoredModel, Observation], device: str) -> None:
+        with pytest.raises(PresetError, match=r"unknown device .*give a preset \(.*pi4.*local"):
+            device_profile(device, *observed)
+
+
+def test_presets_and_measurements_cover_the_same_nodes(
+    observed: tuple[StoredModel, Observation],
+) -> None:
+    stored, observation = observed
+    options = MeasureOptions(EngineOptions(1), Schedule(warm_up=1, least=2, most=2))
+    measured = measure_profile(stored, observation, options)
+    predicted = device_profile("cloud-cpu", stored, observation)
+    assert [layer.nodes for layer in measured.layers] == [layer.nodes for layer in predicted.layers]
