@@ -10,7 +10,7 @@ Example::
     bundle = open_bundle("bundle")
     with Agent(bundle, worker="tcp://192.0.2.7:5555") as agent:
         for answer in agent.answers(open_source("photos", bundle)):
-            print(answer.computed_on, answer.times.latency_ms, answer.top())
+            print(answer.computed_on, answer.times.latency_ms, answer.top5())
 """
 
 from __future__ import annotations

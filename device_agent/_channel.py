@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from device_agent._decisions import FAILURE_REASONS, Loss, Next, after_loss
-from device_agent._link_values import LinkState
+from device_agent._link_values import LinkState, OpenRequest
 from device_agent.answers import Reason
 from protocol import (
     Failure,
     FrameError,
     RefusalCode,
     Refuse,
-    Request,
     Result,
     VersionMismatchError,
-    message_bytes,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +47,6 @@ class Exchange:
         reason: ``planned`` with a result, otherwise why there is none.
         seconds: From the first sending to the end of the waiting.
         uplink_bytes: Message bytes sent.
-        downlink_bytes: Message bytes of the result.
         detail: What the worker said about a failure.
     """
 
@@ -57,7 +54,6 @@ class Exchange:
     reason: Reason
     seconds: float = 0.0
     uplink_bytes: int = 0
-    downlink_bytes: int = 0
     detail: str = ""
 
 
@@ -107,14 +103,13 @@ class WorkerChannel:
                 reply = request
             else:
                 sent_times += 1
-                uplink_bytes += message_bytes(request)
-                reply = self._await_reply(request.number, limit_s)
+                uplink_bytes += request.bytes
+                reply = self._await_reply(request.message.number, limit_s)
             if self._must_send_again(reply, sent_times) and self._await_welcome(limit_s):
                 continue
             seconds = self._clock.monotonic() - started_s
             if isinstance(reply, Result):
-                size = message_bytes(reply)
-                return Exchange(reply, Reason.PLANNED, seconds, uplink_bytes, size)
+                return Exchange(reply, Reason.PLANNED, seconds, uplink_bytes)
             if isinstance(reply, Failure):
                 reason = FAILURE_REASONS[reply.code]
                 return Exchange(None, reason, seconds, uplink_bytes, detail=reply.text)
@@ -131,17 +126,19 @@ class WorkerChannel:
             self._transport.send(farewell)
         self._transport.close()
 
-    def _send_request(self, tensors: tuple[EncodedTensor, ...], limit_s: float) -> Request | Reason:
+    def _send_request(
+        self, tensors: tuple[EncodedTensor, ...], limit_s: float
+    ) -> OpenRequest | Reason:
         now_s = self._clock.monotonic()
         left_ms = int((limit_s - now_s) * 1000)
         if left_ms < 1:
             return Reason.LATE
         request = self.link.open_request(tensors, left_ms, now_s)
-        if isinstance(request, Request):
-            if not self._transport.send(request):
+        if isinstance(request, OpenRequest):
+            if not self._transport.send(request.message):
                 self.link.disconnected(now_s)
                 return Reason.LINK_LOST
-            self.link.sent(request, now_s)
+            self.link.sent(request.message, now_s)
         return request
 
     def _await_reply(self, number: int, limit_s: float) -> Result | Failure | Reason:

@@ -21,6 +21,7 @@ from device_agent._link_values import (
     LinkPolicy,
     LinkSession,
     LinkState,
+    OpenRequest,
 )
 from device_agent.answers import Reason
 from protocol import (
@@ -142,7 +143,7 @@ class WorkerLink:
 
     def open_request(
         self, tensors: tuple[EncodedTensor, ...], deadline_ms: int, now_s: float
-    ) -> Request | Reason:
+    ) -> OpenRequest | Reason:
         """Number a request and take its bytes from the credit, or say why that cannot be."""
         obstacle = self.obstacle(now_s)
         if obstacle is not None or self._session is None:
@@ -160,7 +161,7 @@ class WorkerLink:
             return Reason.NO_CREDIT
         self._number = request.number
         self._pending[request.number] = terms.session
-        return request
+        return OpenRequest(request, size)
 
     def is_pending(self, number: int) -> bool:
         """Whether a request still waits for its reply."""

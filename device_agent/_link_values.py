@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from protocol import CreditLedger, Welcome
+    from protocol import CreditLedger, Request, Welcome
 
 LONG_AGO = float("-inf")
 
@@ -71,6 +71,19 @@ class LinkCounters:
     duplicates: int = 0
     foreign: int = 0
     malformed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class OpenRequest:
+    """A request whose bytes are taken from the credit.
+
+    Attributes:
+        message: What is to be sent.
+        bytes: Its message bytes.
+    """
+
+    message: Request
+    bytes: int
 
 
 @dataclass

@@ -44,14 +44,14 @@ class RemoteAnswer:
         reason: ``planned`` with outputs, otherwise why there are none.
         times: Parts of :class:`AnswerTimes` that were spent on it, in milliseconds.
         uplink_bytes: Message bytes sent.
-        downlink_bytes: Message bytes of the used reply.
+        reply: The reply that the outputs are from.
     """
 
     outputs: Arrays | None
     reason: Reason
     times: dict[str, float] = field(default_factory=dict)
     uplink_bytes: int = 0
-    downlink_bytes: int = 0
+    reply: Result | None = None
 
 
 class RemoteTail:
@@ -109,9 +109,7 @@ class RemoteTail:
             self._explain(Reason.BAD_REPLY, str(error))
             return self._fruitless(Reason.BAD_REPLY, encode_ms, exchange)
         times = {"encode_ms": encode_ms, **_split_time(exchange.seconds * 1000, exchange.result)}
-        return RemoteAnswer(
-            outputs, Reason.PLANNED, times, exchange.uplink_bytes, exchange.downlink_bytes
-        )
+        return RemoteAnswer(outputs, Reason.PLANNED, times, exchange.uplink_bytes, exchange.result)
 
     def _encode(self, frame: Frame, known: Arrays) -> tuple[EncodedTensor, ...]:
         accepted = self._channel.link.accepted_codecs
@@ -139,7 +137,7 @@ class RemoteTail:
         welcomed = link.state is LinkState.WELCOMED
         if welcomed and not self._was_welcomed:
             self._explained.clear()
-            self._notice(f"{self._worker} answers again; using the cloud")
+            self._notice(f"{self._worker} answers; using the cloud")
         elif self._was_welcomed and not welcomed:
             why = link.loss.value.replace("_", " ") if link.loss else "lost"
             self._notice(f"the link to {self._worker} is lost ({why}); answering on the device")

@@ -18,7 +18,15 @@ from device_agent.answers import Answer, AnswerTimes, ComputedOn, Reason
 from device_agent.errors import OptionError
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
 from profiler.machine import available_threads
-from protocol import PROTOCOL_VERSION, Hello, Limits, RawCodec, RefusedError, SystemClock
+from protocol import (
+    PROTOCOL_VERSION,
+    Hello,
+    Limits,
+    RawCodec,
+    RefusedError,
+    SystemClock,
+    message_bytes,
+)
 from protocol.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -151,6 +159,8 @@ class Agent:
         Raises:
             EngineError: A model cannot be run on this machine; then nobody can answer.
         """
+        if self.cut.tail is not None and self._remote is None:
+            raise RuntimeError("the agent is closed; use it in a with block")
         for number, frame in enumerate(frames):
             yield self._answer(number, frame)
 
@@ -205,15 +215,16 @@ class Agent:
             finish_s = self._clock.monotonic()
             outputs = self._parts.run_tail(known)
             times["finish_ms"] = self._since_ms(finish_s)
+        latency_ms = self._since_ms(started_s)
         return Answer(
             frame=number,
             source=frame.name,
             computed_on=computed_on,
             reason=remote.reason,
             cut=self.cut.id,
-            times=AnswerTimes.of(self._since_ms(started_s), frame.preprocess_ms, **times),
+            times=AnswerTimes.of(latency_ms, frame.preprocess_ms, **times),
             uplink_bytes=remote.uplink_bytes,
-            downlink_bytes=remote.downlink_bytes,
+            downlink_bytes=0 if remote.reply is None else message_bytes(remote.reply),
             outputs=outputs,
             labels=self._bundle.labels,
         )

@@ -145,7 +145,7 @@ class Answer:
     outputs: Mapping[str, NDArray[Any]] = field(repr=False)
     labels: tuple[str, ...] = field(default=(), repr=False)
 
-    def top(self) -> tuple[Guess, ...] | None:
+    def top5(self) -> tuple[Guess, ...] | None:
         """The five likeliest classes, or None where the model is no classifier."""
         return top_guesses(self.outputs, self.labels)
 
@@ -161,9 +161,9 @@ class Answer:
         line.update({name: round(value, 3) for name, value in asdict(self.times).items()})
         line["uplink_bytes"] = self.uplink_bytes
         line["downlink_bytes"] = self.downlink_bytes
-        top = self.top()
+        top = self.top5()
         if top is not None:
-            line["top"] = [asdict(guess) for guess in top]
+            line["top5"] = [asdict(guess) for guess in top]
         else:
             line["outputs"] = [_digest(name, array) for name, array in self.outputs.items()]
         return line

@@ -417,7 +417,7 @@ class TestFallingBack:
         ]
         assert it.said == [
             "the link to tcp://worker:1 is lost (disconnected); answering on the device",
-            "tcp://worker:1 answers again; using the cloud",
+            "tcp://worker:1 answers; using the cloud",
         ]
 
     def test_a_dead_worker_is_greeted_with_growing_pauses(self) -> None:
@@ -660,6 +660,10 @@ class TestOptions:
     def test_a_deadline_out_of_range(self, deadline_ms: int) -> None:
         with pytest.raises(OptionError, match="give 1 to 3600000"):
             Agent(toys.bundle(), worker="tcp://w:1", deadline_ms=deadline_ms)
+
+    def test_it_is_used_in_a_with_block(self) -> None:
+        with pytest.raises(RuntimeError, match="with block"):
+            list(rig().agent.answers(toys.frames(1)))
 
     def test_a_head_that_cannot_be_loaded_leaves_nothing_open(self) -> None:
         it = rig()

@@ -116,7 +116,7 @@ class TestLines:
             "preprocess_ms": 2.0,
             "uplink_bytes": 1000,
             "downlink_bytes": 100,
-            "top": [
+            "top5": [
                 {"label": "dog", "index": 1, "score": 0.75},
                 {"label": "cat", "index": 0, "score": 0.25},
             ],
@@ -125,7 +125,7 @@ class TestLines:
     def test_other_outputs_are_digests(self) -> None:
         boxes = np.arange(12, dtype=np.float32).reshape(3, 4)
         line = answer({"boxes": boxes.T, "count": np.array(7)}).to_dict()
-        assert "top" not in line
+        assert "top5" not in line
         assert line["outputs"] == [
             {
                 "name": "boxes",

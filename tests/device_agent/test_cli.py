@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from device_agent.cli import main
+from protocol import Progress
 from tests.device_agent.conftest import LABELS, SIDE, WorkerProcess, write_bundle
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class TestWithTheWorker:
         for answer in answers:
             assert answer["computed_on"] == "cloud"
             assert answer["reason"] == "planned"
-            assert f"{answer['top'][0]['label']}.png" == answer["source"]
+            assert f"{answer['top5'][0]['label']}.png" == answer["source"]
             assert answer["uplink_bytes"] > 0
             parts = sum(
                 value
@@ -77,7 +78,7 @@ class TestWithTheWorker:
         ):
             out = tmp_path / name
             assert run(bundle_folder, *options, "--source", photos, "--jsonl", out) == 0
-            tops.append([answer["top"] for answer in lines(out)])
+            tops.append([answer["top5"] for answer in lines(out)])
         assert [[guess["index"] for guess in top] for top in tops[0]] == [
             [guess["index"] for guess in top] for top in tops[1]
         ]
@@ -132,7 +133,7 @@ class TestWithoutAWorker:
         images[0, 0, 1] = images[1, 0, 2] = 1
         np.savez(path, image=images)
         assert run(bundle_folder, "--source", path, "--cut", "device", "--jsonl", out) == 0
-        assert [answer["top"][0]["label"] for answer in lines(out)] == ["green", "blue"]
+        assert [answer["top5"][0]["label"] for answer in lines(out)] == ["green", "blue"]
 
     def test_a_broken_picture_is_named_and_the_others_are_answered(
         self, bundle_folder: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -145,6 +146,24 @@ class TestWithoutAWorker:
         (line,) = shown.err.splitlines()
         assert re.fullmatch("warning: .*broken.jpg .*; skipped", line)
         assert value(shown.out, "skipped") == "1"
+
+    def test_interrupted_it_tells_what_was_done(
+        self,
+        bundle_folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        done = 0
+
+        def advance(progress: Progress, note: str) -> None:
+            nonlocal done
+            done += 1
+            if done == 3:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(Progress, "advance", advance)
+        assert run(bundle_folder, "--source", "bench", "--cut", "device") == 130
+        assert value(capsys.readouterr().out, "frames") == "3"
 
 
 class TestUserErrors:
@@ -232,6 +251,7 @@ class Blocker:
 
 sys.meta_path.insert(0, Blocker())
 from device_agent.cli import main
+from protocol import Progress
 sys.exit(main())
 """
     options = ["--worker", worker.address, "--source", str(photos), "--jsonl", "-"]
@@ -245,4 +265,4 @@ sys.exit(main())
     assert done.returncode == 0
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert {answer["computed_on"] for answer in answers} == {"cloud"}
-    assert {answer["top"][0]["label"] for answer in answers} == set(LABELS[:3])
+    assert {answer["top5"][0]["label"] for answer in answers} == set(LABELS[:3])

@@ -10,7 +10,7 @@ import pytest
 
 from device_agent._decisions import Loss
 from device_agent._link import WorkerLink
-from device_agent._link_values import LinkPolicy, LinkState
+from device_agent._link_values import LinkPolicy, LinkState, OpenRequest
 from device_agent.answers import Reason
 from device_agent.testing import make_welcome
 from protocol import (
@@ -60,9 +60,10 @@ def greet(link: WorkerLink, now_s: float) -> None:
 
 def ask(link: WorkerLink, now_s: float = 0.0) -> Request:
     request = link.open_request(TENSORS, 1000, now_s)
-    assert isinstance(request, Request)
-    link.sent(request, now_s)
-    return request
+    assert isinstance(request, OpenRequest)
+    assert request.bytes == message_bytes(request.message)
+    link.sent(request.message, now_s)
+    return request.message
 
 
 def result(request: Request) -> Result:
