@@ -26,7 +26,7 @@ from splitter.pictures import picture_encoding
 from splitter.plan import Plan
 from splitter.planner import Situation, default_codec, make_plan
 from splitter.report import plan_text
-from splitter.sides import Sides
+from splitter.sides import Sides, parse_side
 
 _DEFAULT_CLOUD = "cloud-cpu"
 
@@ -65,6 +65,7 @@ def _plan(
     options: Namespace, folder: Path, progress: Callable[[str], None]
 ) -> tuple[Plan, dict[str, float]]:
     link, codec = parse_link(options.link), default_codec(options.codec)
+    device, cloud = parse_side(options.device), parse_side(options.cloud)
     progress("loading")
     loaded = load_model(options.model)
     config = find_model_config(options.model, options.model_config)
@@ -84,8 +85,8 @@ def _plan(
         model=loaded.identity,
         space=CutSpace.of(loaded.graph, observation.units, observation.tensors),
         tensors=observation.tensors,
-        device=sides.profile(options.device),
-        cloud=sides.profile(options.cloud),
+        device=sides.profile(device),
+        cloud=sides.profile(cloud),
         link=link,
         codec=codec,
         picture=picture,

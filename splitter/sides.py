@@ -11,12 +11,31 @@ from profiler.graph.observation import Observation
 from profiler.graph.weights import StoredModel
 from profiler.machine import available_threads
 from profiler.measurement import MeasureOptions, measure_profile
-from profiler.presets import load_preset, predict_profile
+from profiler.presets import Preset, load_preset, predict_profile
 from profiler.profile import Profile
 from profiler.profile_file import read_profile
 from profiler.values import TensorSlot
 
 LOCAL = "local"
+
+Side = Preset | Profile | None
+
+
+def parse_side(name: str) -> Side:
+    """Return what a user names as device or cloud: a preset, a profile, or ``None`` for ``local``.
+
+    Args:
+        name: A preset, a profile file (anything with a dot or a slash in it), or ``local``.
+
+    Raises:
+        PresetError: There is no such preset.
+        ProfileError: The file is no profile.
+    """
+    if name == LOCAL:
+        return None
+    if "." in name or "/" in name:
+        return read_profile(Path(name))
+    return load_preset(name)
 
 
 @dataclass
@@ -34,26 +53,21 @@ class Sides:
     progress: Callable[[str], None]
     _local: Profile | None = None
 
-    def profile(self, name: str) -> Profile:
-        """Return the costs on a machine.
-
-        Args:
-            name: A preset, a profile file (anything with a dot or a slash in it), or ``local``.
+    def profile(self, side: Side) -> Profile:
+        """Return the costs on a machine; this one is measured once.
 
         Raises:
-            PresetError: There is no such preset.
-            ProfileError: The file is no profile, or one of another model or shape.
+            ProfileError: The profile is of another model or shape.
         """
-        if name == LOCAL:
-            if self._local is None:
-                options = MeasureOptions(EngineOptions(threads=available_threads()))
-                self._local = measure_profile(self.stored, self.observation, options, self.progress)
-            return self._local
-        if "." in name or "/" in name:
-            profile = read_profile(Path(name))
-            profile.require(self.stored.loaded.identity, self._inputs())
-            return profile
-        return predict_profile(load_preset(name), self.stored.loaded, self.observation)
+        if isinstance(side, Preset):
+            return predict_profile(side, self.stored.loaded, self.observation)
+        if isinstance(side, Profile):
+            side.require(self.stored.loaded.identity, self._inputs())
+            return side
+        if self._local is None:
+            options = MeasureOptions(EngineOptions(threads=available_threads()))
+            self._local = measure_profile(self.stored, self.observation, options, self.progress)
+        return self._local
 
     def _inputs(self) -> list[TensorSlot]:
         return [

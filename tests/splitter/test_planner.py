@@ -20,7 +20,7 @@ from splitter.errors import PlanError
 from splitter.partitioner import cut_cost_ms
 from splitter.planner import InputEncoding, Situation, Weighing, default_codec, make_plan
 from tests.splitter.graphs import spaces
-from tests.splitter.helpers import prepare
+from tests.splitter.helpers import Prepared, prepare
 from tests.zoo import resnet_toy, string_inside
 
 _MS = st.floats(0, 50)
@@ -100,11 +100,10 @@ def test_parts_add_up_and_baselines_are_there(situation: Situation) -> None:
     assert nodes == {node.name for node in situation.space.graph.regular}
 
 
-def toy(tmp_path: Path, **changes: object) -> Situation:
-    model = resnet_toy()
-    prepared = prepare(model.proto, model.feeds, tmp_path)
+def situation_of(prepared: Prepared) -> Situation:
+    """A device ten times as slow as the cloud, and a middling link."""
     names = [node.name for node in prepared.stored.loaded.graph.nodes]
-    situation = Situation(
+    return Situation(
         model=prepared.stored.loaded.identity,
         space=prepared.space,
         tensors=prepared.observation.tensors,
@@ -113,7 +112,12 @@ def toy(tmp_path: Path, **changes: object) -> Situation:
         link=Link(20, 20, 10),
         codec=parse_codec("affine8"),
     )
-    return replace(situation, **changes)  # type: ignore[arg-type]
+
+
+def toy(tmp_path: Path, **changes: object) -> Situation:
+    model = resnet_toy()
+    prepared = prepare(model.proto, model.feeds, tmp_path)
+    return replace(situation_of(prepared), **changes)  # type: ignore[arg-type]
 
 
 def test_a_picture_is_sent_as_a_picture_where_that_is_cheaper(tmp_path: Path) -> None:
@@ -174,17 +178,6 @@ def test_an_input_that_cannot_be_sent_is_refused_by_name(tmp_path: Path) -> None
 def test_nothing_is_cut_at_a_string(tmp_path: Path) -> None:
     model = string_inside()
     prepared = prepare(model.proto, model.feeds, tmp_path)
-    names = [node.name for node in prepared.stored.loaded.graph.nodes]
-    other = tmp_path / "other"
-    other.mkdir()
-    plan = make_plan(
-        toy(
-            other,
-            space=prepared.space,
-            tensors=prepared.observation.tensors,
-            device=profile("slow", dict.fromkeys(names, 10.0)),
-            cloud=profile("fast", dict.fromkeys(names, 1.0)),
-        )
-    )
+    plan = make_plan(situation_of(prepared))
     assert all(tensor.dtype != "string" for item in plan.candidates for tensor in item.tensors)
     assert plan.best_split is not None

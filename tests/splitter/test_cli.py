@@ -1,0 +1,179 @@
+"""``split-plan`` as people and machines use it: real processes, exit codes, one line a mistake."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import splitter
+from splitter.bundle import open_bundle
+from tests.zoo import batch_concat, chain_cnn, runtime_operator
+
+PREDICTED = {
+    "latency_ms", "device_ms", "encode_ms", "uplink_ms", "queue_ms", "decode_ms", "cloud_ms",
+    "downlink_ms", "uplink_bytes",
+}  # fmt: skip
+
+
+def split_plan(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "splitter.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""},
+    )
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "chain.onnx"
+    path.write_bytes(chain_cnn().proto.SerializeToString())
+    return path
+
+
+def plan_json(*arguments: object) -> dict[str, Any]:
+    process = split_plan(*arguments, "--json")
+    assert process.returncode == 0, process.stderr
+    plan: dict[str, Any] = json.loads(process.stdout)
+    return plan
+
+
+def test_json_is_one_object_with_the_promised_keys(model: Path) -> None:
+    plan = plan_json(model, "--device", "pi4", "--link", "20mbps/5mbps,rtt=30ms")
+    assert plan["schema"] == 1
+    assert plan["model"]["name"] == "chain"
+    assert len(plan["model"]["sha256"]) == 64
+    assert plan["objective"] == "latency"
+    assert plan["link"] == {"uplink_mbps": 20.0, "downlink_mbps": 5.0, "rtt_ms": 30.0}
+    assert plan["decision"] in {"device", "cloud", "split"}
+    assert set(plan["cut"]) == {"id", "tensors", "device_nodes", "cloud_nodes"}
+    for costs in (plan["predicted"], plan["baselines"]["device"], plan["baselines"]["cloud"]):
+        assert set(costs) == PREDICTED
+    latencies = [item["predicted"]["latency_ms"] for item in plan["candidates"]]
+    assert latencies == sorted(latencies)
+    assert latencies[0] == plan["predicted"]["latency_ms"]
+    for item in plan["candidates"]:
+        for tensor in item["tensors"]:
+            assert set(tensor) == {"name", "dtype", "shape", "codec", "bytes"}
+
+
+def test_the_table_shows_the_modes_and_no_control_characters(model: Path) -> None:
+    process = split_plan(model, "--device", "pi4", "--link", "20mbps")
+    assert process.returncode == 0
+    for words in ("device only", "cloud only", "best split", "Best:", "pi4 (predicted"):
+        assert words in process.stdout
+    assert "\x1b" not in process.stdout
+    assert process.stderr == ""
+
+
+def test_local_measures_and_a_bundle_is_written(model: Path, tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle"
+    plan = plan_json(
+        model, "--device", "local", "--cloud", "local", "--link", "1gbps", "-o", bundle
+    )
+    assert plan["device"]["kind"] == "measured"
+    opened = open_bundle(bundle)
+    assert opened.model.sha256 == plan["model"]["sha256"]
+    assert opened.plan == plan
+
+
+def test_a_profile_file_is_a_device(model: Path, tmp_path: Path) -> None:
+    profile = tmp_path / "p.json"
+    subprocess.run(
+        [sys.executable, "-m", "profiler.cli", model, "--runs", "5", "-o", profile],
+        check=True,
+        capture_output=True,
+    )
+    plan = plan_json(model, "--device", profile, "--link", "20mbps")
+    assert plan["device"]["kind"] == "measured"
+    other = tmp_path / "other.onnx"
+    other.write_bytes(runtime_operator().proto.SerializeToString())
+    process = split_plan(other, "--device", profile, "--link", "20mbps")
+    assert_one_line(process, "is of chain")
+
+
+def test_a_model_config_beside_the_model_is_used(model: Path) -> None:
+    model.with_suffix(".yaml").write_text(
+        "preprocess: {height: 16, width: 16, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}\n"
+    )
+    plan = plan_json(model, "--device", "pi4", "--link", "100kbps")
+    assert plan["baselines"]["cloud"]["uplink_bytes"] == round(16 * 16 * 2.87 / 8)
+
+
+def test_free_axes_are_given_by_shape_or_by_feed(tmp_path: Path) -> None:
+    path = tmp_path / "free.onnx"
+    path.write_bytes(batch_concat().proto.SerializeToString())
+    by_shape = plan_json(path, "--device", "pi4", "--link", "20mbps", "--input", "x:3x4")
+    np.savez(tmp_path / "f.npz", x=np.ones((3, 4), np.float32))
+    by_feed = plan_json(path, "--device", "pi4", "--link", "20mbps", "--feed", tmp_path / "f.npz")
+    assert by_shape["baselines"]["device"] == by_feed["baselines"]["device"]
+
+
+def assert_one_line(process: subprocess.CompletedProcess[str], message: str) -> None:
+    assert process.returncode == 2, process.stderr
+    assert process.stdout == ""
+    assert process.stderr.startswith("error: ")
+    assert process.stderr.count("\n") == 1
+    assert message in process.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none.onnx"], "there is no file none.onnx"),
+        (["."], "name the .onnx file in it"),
+        (["garbage.onnx"], "is not an ONNX model"),
+        (["free.onnx"], "'x' has free axes"),
+        (["free.onnx", "--input", "x:3x5"], "the model wants [?, 4]"),
+        (["free.onnx", "--input", "y:3x4"], "no input 'y'"),
+        (["unknown.onnx"], "Frobnicate"),
+        (["chain.onnx", "--device", "pi44"], "did you mean 'pi4'"),
+        (["chain.onnx", "--device", "no.json"], "no.json"),
+        (["chain.onnx", "--device", "garbage.onnx"], "garbage.onnx"),
+        (["chain.onnx", "--cloud", "clod-cpu"], "did you mean 'cloud-cpu'"),
+        (["chain.onnx", "--link", "fast"], "20mbps"),
+        (["chain.onnx", "--link", "0mbps"], "0mbps"),
+        (["chain.onnx", "--codec", "affine9"], "affine9"),
+        (["chain.onnx", "--codec", "jpeg90"], "for pictures"),
+        (["chain.onnx", "--feed", "none.npz"], "none.npz"),
+        (["chain.onnx", "--feed", "garbage.onnx"], "not a readable .npz"),
+        (["chain.onnx", "--model-config", "none.yaml"], "none.yaml"),
+        (["chain.onnx", "--model-config", "bad.yaml"], "did you mean 'labels'"),
+        (["chain.onnx", "--model-config", "size.yaml"], "fits none of the model's 1 inputs"),
+        (["chain.onnx", "-o", "chain.onnx"], "exists and is no bundle"),
+        (["chain.onnx", "-o", "garbage.onnx/b"], "cannot write"),
+        (["chain.onnx", "--frob"], "--frob"),
+        ([], "MODEL"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    arguments: list[str], message: str, model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "garbage.onnx").write_bytes(b"garbage")
+    (tmp_path / "free.onnx").write_bytes(batch_concat().proto.SerializeToString())
+    unknown = runtime_operator().proto
+    unknown.graph.node[1].op_type = "Frobnicate"
+    (tmp_path / "unknown.onnx").write_bytes(unknown.SerializeToString())
+    (tmp_path / "bad.yaml").write_text("label: x.txt\n")
+    (tmp_path / "size.yaml").write_text(
+        "preprocess: {height: 9, width: 9, mean: [0, 0, 0], std: [1, 1, 1]}\n"
+    )
+    defaults = [["--device", "pi4"], ["--link", "20mbps"]]
+    given = [pair for pair in defaults if pair[0] not in arguments]
+    process = split_plan(*arguments, *(word for pair in given for word in pair), cwd=tmp_path)
+    assert_one_line(process, message)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_exports_are_sorted_and_load() -> None:
+    assert list(splitter.__all__) == sorted(splitter.__all__)
+    for name in splitter.__all__:
+        assert getattr(splitter, name) is not None
