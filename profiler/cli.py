@@ -15,7 +15,7 @@ from profiler.graph.observation import observe
 from profiler.graph.weights import store_model
 from profiler.machine import available_threads
 from profiler.measurement import MeasureOptions, measure_profile
-from profiler.profile_file import write_profile
+from profiler.profile_file import check_target, write_profile
 from profiler.report import profile_text
 from profiler.timing import Schedule
 from protocol.command import CommandParser, run_command
@@ -32,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
+    if options.output:
+        check_target(options.output)
     loaded = load_model(options.model)
     given = read_feeds(options.feed) if options.feed else {}
     feeds = resolve_feeds(loaded.graph.inputs, given, parse_input_shapes(options.input))

@@ -84,12 +84,16 @@ def measure_fixed(engine: Engine, folder: Path, clock: FineClock) -> Fixed:
 
 
 def _fixed(rounds: Sequence[Sequence[float]]) -> Fixed:
-    """From the times of nothing, both, first and second in each round."""
-    overhead_ms = statistics.median(times[0] for times in rounds)
-    added_ms = statistics.median(
-        first + second - both - overhead_ms for _, both, first, second in rounds
+    """From the times of nothing, both, first and second in each round.
+
+    Lower quartiles: these runs are so short that other work on the machine, which can only add
+    time, would otherwise drown their differences.
+    """
+    nothing, both, first, second = (
+        statistics.quantiles(series, n=4)[0] for series in zip(*rounds, strict=True)
     )
-    return Fixed(overhead_ms, max(0.0, added_ms / float(_MEGABYTES)))
+    added_ms = first + second - both - nothing
+    return Fixed(nothing, max(0.0, added_ms / float(_MEGABYTES)))
 
 
 def _evictor() -> Callable[[], None]:

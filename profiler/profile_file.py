@@ -18,9 +18,25 @@ from profiler.values import ModelIdentity, TensorSlot
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["profile_from_dict", "read_profile", "write_profile"]
+__all__ = ["check_target", "profile_from_dict", "read_profile", "write_profile"]
 
 _SUM_TOLERANCE = 0.01  # of the whole; tools that edit profiles may round
+
+
+def check_target(path: Path) -> None:
+    """Find out before a long measurement whether its result can be written.
+
+    Raises:
+        ProfileError: The folder is missing or not ours to write into, or the path is a folder.
+    """
+    if not path.parent.is_dir():
+        raise ProfileError(
+            f"cannot write {os.fspath(path)!r}: no folder {os.fspath(path.parent)!r}"
+        )
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise ProfileError(
+            f"cannot write {os.fspath(path)!r}: it is a folder, or is in a closed one"
+        )
 
 
 def write_profile(profile: Profile, path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from onnx import helper, numpy_helper
 
+from profiler import probes
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
 from profiler.errors import EngineError
 from profiler.graph.feeds import resolve_feeds
@@ -166,3 +167,12 @@ def test_a_model_of_another_feed_is_refused(network: Path, tmp_path: Path) -> No
     stored.full.write_bytes(b"broken meanwhile")
     with pytest.raises(EngineError, match=r"cannot load full\.onnx"):
         measure_profile(stored, observation, MeasureOptions(EngineOptions(threads=1), QUICK))
+
+
+def test_the_border_is_what_two_parts_take_longer_than_the_whole() -> None:
+    """Nothing 0.1, both 2.0, first 1.4, second 1.3 ms; the odd round is disturbed."""
+    calm = (0.1, 2.0, 1.4, 1.3)
+    fixed = probes._fixed([calm, calm, (5.0, 9.0, 90.0, 7.0), calm, calm])
+    assert fixed.overhead_ms == pytest.approx(0.1)
+    assert fixed.border_ms_per_mb == pytest.approx(0.6 / 1.048576)
+    assert probes._fixed([(0.1, 9.0, 1.0, 1.0)] * 3).border_ms_per_mb == 0

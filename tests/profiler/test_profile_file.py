@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from profiler.errors import ProfileError
-from profiler.profile_file import profile_from_dict, read_profile, write_profile
+from profiler.profile_file import check_target, profile_from_dict, read_profile, write_profile
 from tests.profiler.test_profile import PROFILE
 
 if TYPE_CHECKING:
@@ -104,6 +104,14 @@ def test_a_missing_file(tmp_path: Path) -> None:
 def test_nowhere_to_write(tmp_path: Path) -> None:
     with pytest.raises(ProfileError, match=r"cannot write profile .*No such file"):
         write_profile(FULL, tmp_path / "none" / "p.json")
+
+
+def test_a_target_is_checked_before_measuring(tmp_path: Path) -> None:
+    check_target(tmp_path / "new.json")
+    with pytest.raises(ProfileError, match=r"cannot write .*p\.json': no folder .*none"):
+        check_target(tmp_path / "none" / "p.json")
+    with pytest.raises(ProfileError, match="it is a folder"):
+        check_target(tmp_path)
 
 
 def test_a_profile_without_memory_or_layers(tmp_path: Path) -> None:
