@@ -42,7 +42,6 @@ _MODULES = {
     "Work": "costs",
     "available_threads": "machine",
     "describe_machine": "machine",
-    "device_profile": "devices",
     "load_model": "graph.model",
     "load_preset": "presets",
     "measure_profile": "measurement",

@@ -8,16 +8,15 @@ import pytest
 import yaml
 
 from profiler import presets
-from profiler.devices import device_profile
 from profiler.engine import EngineOptions
-from profiler.errors import PresetError, ProfileError
+from profiler.errors import PresetError
 from profiler.graph.feeds import read_feeds, resolve_feeds
 from profiler.graph.model import load_model
 from profiler.graph.observation import Observation, observe
 from profiler.graph.weights import StoredModel, store_model
 from profiler.measurement import MeasureOptions, measure_profile
 from profiler.presets import load_preset, predict_profile, preset_file, preset_names
-from profiler.profile_file import profile_from_dict, write_profile
+from profiler.profile_file import profile_from_dict
 from profiler.timing import Schedule
 from protocol.codecs import CODEC_NAMES
 
@@ -101,44 +100,11 @@ def test_a_body_cannot_be_predicted_and_the_profile_says_so(shared: Path, tmp_pa
     assert any("prediction is too low" in note for note in profile.notes)
 
 
-class TestDevices:
-    def test_a_preset(self, observed: tuple[StoredModel, Observation]) -> None:
-        assert device_profile("pi4", *observed).label == "pi4"
-
-    def test_this_machine(self, observed: tuple[StoredModel, Observation]) -> None:
-        steps: list[str] = []
-        assert device_profile("local", *observed, steps.append).kind == "measured"
-        assert steps
-
-    def test_a_profile_file(
-        self, observed: tuple[StoredModel, Observation], tmp_path: Path
-    ) -> None:
-        profile = device_profile("pi4", *observed)
-        path = tmp_path / "profile.json"
-        write_profile(profile, path)
-        assert device_profile(str(path), *observed) == profile
-
-    def test_a_profile_of_another_shape(
-        self, observed: tuple[StoredModel, Observation], tmp_path: Path
-    ) -> None:
-        stored, observation = observed
-        path = tmp_path / "profile.json"
-        write_profile(device_profile("pi4", stored, observation), path)
-        feeds = resolve_feeds(stored.loaded.graph.inputs, {}, {"x": (6, 100)})
-        with pytest.raises(ProfileError, match=r"'x' float32 \[5, 100\], not float32 \[6, 100\]"):
-            device_profile(str(path), stored, observe(stored, feeds))
-
-    @pytest.mark.parametrize("device", ["pi5o", "lokal", "", "profile.yaml"])
-    def test_anything_else(self, observed: tuple[StoredModel, Observation], device: str) -> None:
-        with pytest.raises(PresetError, match=r"unknown device .*give a preset \(.*pi4.*local"):
-            device_profile(device, *observed)
-
-
 def test_presets_and_measurements_cover_the_same_nodes(
     observed: tuple[StoredModel, Observation],
 ) -> None:
     stored, observation = observed
     options = MeasureOptions(EngineOptions(1), Schedule(warm_up=1, least=2, most=2))
     measured = measure_profile(stored, observation, options)
-    predicted = device_profile("cloud-cpu", stored, observation)
+    predicted = predict_profile(load_preset("cloud-cpu"), stored.loaded, observation)
     assert [layer.nodes for layer in measured.layers] == [layer.nodes for layer in predicted.layers]
