@@ -78,7 +78,7 @@ def _parser() -> CommandParser:
         help="threads inside one operator (default: those this process may use)",
     )
     parser.add_argument(
-        "--runs", type=_count, metavar="N", help="counted runs (default: 10 to 100, about 3 s)"
+        "--runs", type=_count, metavar="N", help="counted runs (default: 7 to 100, about 3 s)"
     )
     parser.add_argument(
         "--feed", type=Path, metavar="FILE.npz", help="inputs to run with, one array for each"

@@ -37,7 +37,7 @@ def measure_peak_memory(
     """Return the bytes that loading a model and running it a few times adds to a process at most.
 
     Returns:
-        None where the system does not tell (it has no ``/proc``).
+        None where the system does not tell (it has no ``/proc``) or the process did not survive.
     """
     if not _STATUS.exists():
         return None

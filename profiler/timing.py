@@ -37,8 +37,8 @@ class Schedule:
             ``least``.
     """
 
-    warm_up: int = 5
-    least: int = 10
+    warm_up: int = 3
+    least: int = 7
     most: int = 100
     budget_s: float = 3.0
 
