@@ -126,11 +126,6 @@ class WorkerLink:
 
     # Requests.
 
-    @property
-    def accepted_codecs(self) -> tuple[str, ...]:
-        """What the worker can decode of the codecs that HELLO offered; empty without a session."""
-        return () if self._session is None else self._session.terms.codecs
-
     def obstacle(self, now_s: float) -> Reason | None:
         """Why no request can be opened now, or None."""
         if self._session is None:

@@ -83,8 +83,7 @@ class RemoteTail:
         self._clock = clock
         self._worker = worker
         self._notice = notice
-        self._codecs = {tensor.slot.name: parse_codec(tensor.codec) for tensor in cut.frontier}
-        self._can_jpeg = importlib.util.find_spec("PIL") is not None
+        self._codecs = frontier_codecs(cut)
         self._was_welcomed = channel.link.state is LinkState.WELCOMED
         self._explained: set[Reason] = set()
 
@@ -112,17 +111,14 @@ class RemoteTail:
         return RemoteAnswer(outputs, Reason.PLANNED, times, exchange.uplink_bytes, exchange.result)
 
     def _encode(self, frame: Frame, known: Arrays) -> tuple[EncodedTensor, ...]:
-        accepted = self._channel.link.accepted_codecs
         encoded = []
-        for name, planned in self._codecs.items():
-            codec: Codec = planned if planned.name in accepted else _RAW
-            array = known[name]
-            if isinstance(codec, JpegCodec):
-                if frame.pixels is None or not self._can_jpeg:
-                    codec = _RAW
-                else:
-                    array = frame.pixels
-            encoded.append(encode_tensor(name, array, codec))
+        for name, codec in self._codecs.items():
+            if not isinstance(codec, JpegCodec):
+                encoded.append(encode_tensor(name, known[name], codec))
+            elif frame.pixels is None:
+                encoded.append(encode_tensor(name, known[name], _RAW))
+            else:
+                encoded.append(encode_tensor(name, frame.pixels, codec))
         return tuple(encoded)
 
     def _decode(self, result: Result) -> Arrays:
@@ -150,6 +146,16 @@ class RemoteTail:
         if detail and reason not in self._explained:
             self._explained.add(reason)
             self._notice(f"{self._worker}: {detail}; answering on the device ({reason.value})")
+
+
+def frontier_codecs(cut: BundledCut) -> dict[str, Codec]:
+    """The codec of each tensor that crosses a cut; raw for a picture where Pillow is missing."""
+    codecs = {tensor.slot.name: parse_codec(tensor.codec) for tensor in cut.frontier}
+    if importlib.util.find_spec("PIL") is None:
+        return {
+            name: _RAW if isinstance(codec, JpegCodec) else codec for name, codec in codecs.items()
+        }
+    return codecs
 
 
 def _split_time(trip_ms: float, result: Result) -> dict[str, float]:

@@ -12,7 +12,7 @@ from device_agent._decisions import cloud_limit_s
 from device_agent._link import WorkerLink
 from device_agent._link_values import LinkPolicy, LinkState
 from device_agent._parts import CutParts
-from device_agent._remote import RemoteAnswer, RemoteTail
+from device_agent._remote import RemoteAnswer, RemoteTail, frontier_codecs
 from device_agent._transport import ZeroMqTransport
 from device_agent.answers import Answer, AnswerTimes, ComputedOn, Reason
 from device_agent.errors import OptionError
@@ -44,7 +44,6 @@ __all__ = ["Agent"]
 
 DEFAULT_DEADLINE_MS = 2000
 LONGEST_DEADLINE_MS = 3_600_000
-_RAW = RawCodec()
 _logger = logging.getLogger("device_agent")
 
 
@@ -244,7 +243,8 @@ def _find_cut(bundle: Bundle, cut_id: str | None) -> BundledCut:
 
 
 def _hello(bundle: Bundle, cut: BundledCut, limits: Limits) -> Hello:
-    codecs = {tensor.codec for tensor in cut.frontier} | {_RAW.name}  # raw: the codecs' fallback
+    # Raw is what any codec gives way to for values that it cannot carry.
+    codecs = {codec.name for codec in frontier_codecs(cut).values()} | {RawCodec().name}
     preprocess = bundle.preprocess
     return Hello(
         protocol_version=PROTOCOL_VERSION,

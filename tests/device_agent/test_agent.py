@@ -533,19 +533,29 @@ class TestTerms:
         check(answers)
         assert where(answers) == [("device", "no_credit")] * 2
 
-    def test_a_codec_that_the_worker_lacks_gives_way_to_raw(self) -> None:
+    def test_the_planned_codec_is_used_and_raw_offered_beside_it(self) -> None:
         middle = toys.bundle().cuts["middle"]
         coded = replace(middle, frontier=(replace(middle.frontier[0], codec="affine8"),))
         cuts = {**toys.bundle().cuts, "middle": coded}
         it = rig(bundle=toys.bundle(cuts=cuts), welcome=make_welcome(codecs=("raw",)))
         with it.agent:
             answers = it.run(2)
-        check(answers)
         assert where(answers) == [CLOUD] * 2
-        assert [request.tensors[0].codec for request in requests(it)] == [RawCodec()] * 2
+        assert [request.tensors[0].codec.name for request in requests(it)] == ["affine8"] * 2
         hello = it.transport.sent[0]
         assert isinstance(hello, Hello)
         assert hello.codecs == ("affine8", "raw")
+
+    def test_values_that_the_codec_cannot_carry_go_raw(self) -> None:
+        middle = toys.bundle().cuts["middle"]
+        coded = replace(middle, frontier=(replace(middle.frontier[0], codec="affine8"),))
+        it = rig(bundle=toys.bundle(cuts={"middle": coded}))
+        odd = np.full((1, toys.WIDTH), np.nan, np.float32)
+        with it.agent:
+            (answer,) = it.agent.answers([Frame({"x": odd})])
+        assert where([answer]) == [CLOUD]
+        assert requests(it)[0].tensors[0].codec == RawCodec()
+        assert np.isnan(answer.outputs["y"]).all()
 
 
 class TestRefusals:
@@ -644,6 +654,9 @@ class TestPictures:
         answer, it = self.run(self.frames())
         assert requests(it)[0].tensors[0].codec == RawCodec()
         assert where([answer]) == [CLOUD]
+        hello = it.transport.sent[0]
+        assert isinstance(hello, Hello)
+        assert hello.codecs == ("raw",)
 
 
 class TestOptions:
