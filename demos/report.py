@@ -61,7 +61,7 @@ class Measured:
         """First guesses for each photo; more than one where answers differ."""
         found: dict[str, set[str]] = {}
         for answer in self.answers:
-            found.setdefault(answer["source"], set()).add(answer["top"][0]["label"])
+            found.setdefault(answer["source"], set()).add(answer["top5"][0]["label"])
         return found
 
 

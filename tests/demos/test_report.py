@@ -31,7 +31,7 @@ def answer(source: str, label: str, latency_ms: float = 30, on: str = "cloud") -
         "uplink_bytes": 16_100,
         "computed_on": on,
         "reason": "planned" if on == "cloud" else "late",
-        "top": [{"label": label}, {"label": "other"}],
+        "top5": [{"label": label}, {"label": "other"}],
     }
 
 
