@@ -60,6 +60,37 @@ def cut_cost_ms(space: CutSpace, cut: Cut, costs: CutCosts) -> float:
     return device + cloud + crossing + results + fixed
 
 
+def prefix_costs_ms(space: CutSpace, costs: CutCosts) -> list[float]:
+    """Return what the cut after each number of units costs, in topological order.
+
+    Item 0 is cloud-only, the last one device-only; infinite where the cut is not legal. This is
+    :func:`cut_cost_ms` of all prefixes in one pass, up to rounding.
+    """
+    waiting = {name: len(readers) for name, readers in space.readers.items()}
+    crossing = {name for name in waiting if name not in space.maker}
+    results = {name for name in space.graph.outputs if name in space.maker}
+    device_ms, cloud_ms = 0.0, math.fsum(costs.cloud_ms)
+    totals = []
+    for end, unit in enumerate((*space.units, None)):
+        sent = crossing | results
+        fixed = (costs.device_fixed_ms if end else 0.0) + (costs.cloud_fixed_ms if unit else 0.0)
+        moving = sum(costs.transfer_ms[name] for name in crossing)
+        moving += sum(costs.result_ms[name] for name in results)
+        legal = space.unsendable.isdisjoint(sent)
+        totals.append(device_ms + cloud_ms + moving + fixed if legal else math.inf)
+        if unit is None:
+            break
+        device_ms += costs.device_ms[end]
+        cloud_ms -= costs.cloud_ms[end]
+        results.difference_update(unit.outputs)
+        crossing.update(name for name in unit.outputs if waiting.get(name))
+        for name in unit.inputs:
+            waiting[name] -= 1
+            if not waiting[name]:
+                crossing.discard(name)
+    return totals
+
+
 def minimum_cut(space: CutSpace, costs: CutCosts) -> Cut:
     """Return a cut of least latency over all legal cuts, device-only and cloud-only included.
 

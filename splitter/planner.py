@@ -15,7 +15,7 @@ from protocol.tensors import TensorSpec
 from splitter.bundle import Decision
 from splitter.cuts import CLOUD_ONLY, DEVICE_ONLY, Cut, CutSpace
 from splitter.errors import PlanError
-from splitter.partitioner import CutCosts, minimum_cut
+from splitter.partitioner import CutCosts, minimum_cut, prefix_costs_ms
 from splitter.plan import Candidate, CrossingTensor, Machine, Plan, Prediction
 
 _CANDIDATES = 10
@@ -84,7 +84,7 @@ def make_plan(situation: Situation) -> Plan:
         name = min(space.unsendable.intersection((*space.graph.input_names, *space.graph.outputs)))
         raise PlanError(f"{name!r} is of a type that cannot be sent; the model stays whole")
     weighed = Weighing(situation)
-    cuts = {cut.id: cut for cut in (*space.prefixes(), minimum_cut(space, weighed.costs))}
+    cuts = {cut.id: cut for cut in _short_list(space, weighed.costs)}
     ranked = sorted(
         (weighed.candidate(cut) for cut in cuts.values()),
         key=lambda candidate: candidate.predicted.latency_ms,
@@ -108,6 +108,16 @@ def make_plan(situation: Situation) -> Plan:
         candidates=tuple(ranked[:_CANDIDATES]),
         notes=(*situation.notes, *_notes(situation, ranked)),
     )
+
+
+def _short_list(space: CutSpace, costs: CutCosts) -> Iterable[Cut]:
+    """The optimum, the two pure modes, and enough of the best prefixes to fill the candidates."""
+    totals = prefix_costs_ms(space, costs)
+    ranked = sorted(range(len(totals)), key=totals.__getitem__)[: _CANDIDATES + 2]
+    for end in {*ranked, 0, len(space.units)}:
+        if math.isfinite(totals[end]):
+            yield space.cut(range(end))
+    yield minimum_cut(space, costs)
 
 
 def _machine(profile: Profile) -> Machine:
@@ -161,8 +171,7 @@ class Weighing:
         device_nodes = [name for index in cut.units for name in space.units[index].nodes]
         on_device = set(device_nodes)
         cloud_nodes = [node.name for node in space.graph.regular if node.name not in on_device]
-        encode_ms, uplink_ms, decode_ms = (0.0, 0.0, 0.0)
-        downlink_ms = 0.0
+        encode_ms = uplink_ms = decode_ms = downlink_ms = 0.0
         if cloud_nodes:
             encode_ms, sending_ms, decode_ms = self._sums(tensors)
             uplink_ms = sending_ms + situation.link.uplink_ms(_REQUEST_BYTES)

@@ -13,7 +13,7 @@ from profiler.graph.graph import Graph, Node
 from profiler.values import TensorSlot
 from splitter.cuts import CutSpace
 from splitter.errors import PlanError
-from splitter.partitioner import CutCosts, cut_cost_ms, minimum_cut
+from splitter.partitioner import CutCosts, cut_cost_ms, minimum_cut, prefix_costs_ms
 from tests.splitter.graphs import spaces
 
 _MS = st.one_of(st.just(0.0), st.floats(0, 1e4), st.integers(0, 3).map(float))
@@ -45,6 +45,17 @@ def test_minimum_cut_equals_brute_force(problem: tuple[CutSpace, CutCosts]) -> N
     found = minimum_cut(space, costs)
     assert space.cut(found.units) == found  # legal
     assert cut_cost_ms(space, found, costs) == pytest.approx(best, rel=1e-5)
+
+
+@settings(max_examples=200, deadline=None)
+@given(problems())
+def test_prefixes_in_one_pass_cost_what_each_costs(problem: tuple[CutSpace, CutCosts]) -> None:
+    space, costs = problem
+    totals = prefix_costs_ms(space, costs)
+    legal = {len(cut.units): cut_cost_ms(space, cut, costs) for cut in space.prefixes()}
+    assert {end for end, total in enumerate(totals) if math.isfinite(total)} == set(legal)
+    for end, cost_ms in legal.items():
+        assert totals[end] == pytest.approx(cost_ms, rel=1e-9, abs=1e-9)
 
 
 @given(problems())
