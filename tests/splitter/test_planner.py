@@ -100,7 +100,7 @@ def test_parts_add_up_and_baselines_are_there(situation: Situation) -> None:
     assert nodes == {node.name for node in situation.space.graph.regular}
 
 
-def situation_of(prepared: Prepared) -> Situation:
+def situation_of(prepared: Prepared, codec: str = "affine8") -> Situation:
     """A device ten times as slow as the cloud, and a middling link."""
     names = [node.name for node in prepared.stored.loaded.graph.nodes]
     return Situation(
@@ -110,7 +110,7 @@ def situation_of(prepared: Prepared) -> Situation:
         device=profile("slow", dict.fromkeys(names, 10.0)),
         cloud=profile("fast", dict.fromkeys(names, 1.0)),
         link=Link(20, 20, 10),
-        codec=parse_codec("affine8"),
+        codec=parse_codec(codec),
     )
 
 
