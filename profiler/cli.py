@@ -25,12 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
-    return run_command(_run, arguments)
-
-
-def _run(arguments: Sequence[str] | None) -> int:
+def run(arguments: Sequence[str] | None) -> int:
+    """Run the command's body and return its exit code."""
     options = _parser().parse_args(arguments)
     if options.output:
         check_target(options.output)
@@ -104,4 +100,4 @@ def _count(text: str) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_command(run))

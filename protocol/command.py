@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import traceback
+from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from protocol.errors import HeadtailError, UsageError
@@ -69,6 +70,30 @@ def run_command(
         text = one_line(f"{type(error).__name__}: {error}").rstrip(": ")
         return _complain(f"fault: {text}{hint}", EXIT_FAULT)
     return code
+
+
+def extra_command(module: str, extra: str) -> Callable[[Sequence[str] | None], int]:
+    """Return a command whose packages come with an extra, so that a board may lack them.
+
+    Args:
+        module: Where the command's body is, a function ``run``; imported when the command starts.
+        extra: The extra of the distribution that brings what the module imports.
+    """
+
+    def body(arguments: Sequence[str] | None) -> int:
+        try:
+            loaded = import_module(module)
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"this command needs the package {error.name!r}: pip install 'headtail[{extra}]'"
+            ) from error
+        code: int = loaded.run(arguments)
+        return code
+
+    def command(arguments: Sequence[str] | None = None) -> int:
+        return run_command(body, arguments)
+
+    return command
 
 
 def _complain(line: str, code: int) -> int:

@@ -31,12 +31,8 @@ from splitter.sides import Sides, parse_side
 _DEFAULT_CLOUD = "cloud-cpu"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code."""
-    return run_command(_run, arguments)
-
-
-def _run(arguments: Sequence[str] | None) -> int:
+def run(arguments: Sequence[str] | None) -> int:
+    """Run the command's body and return its exit code."""
     options = _parser().parse_args(arguments)
     with Progress("split-plan") as progress, _workspace(options.output) as folder:
         plan, apart = _plan(options, folder, progress.advance)
@@ -158,4 +154,4 @@ def _parser() -> CommandParser:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_command(run))

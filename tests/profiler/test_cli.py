@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from profiler.cli import main
+from profiler.command import main
 from profiler.profile_file import read_profile
 
 if TYPE_CHECKING:

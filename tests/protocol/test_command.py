@@ -220,3 +220,21 @@ def test_signal_numbers_are_those_of_the_shell():
 
     assert signal.SIGINT + 128 == command.EXIT_INTERRUPTED == 130
     assert signal.SIGPIPE + 128 == command.EXIT_BROKEN_PIPE == 141
+
+
+def test_a_missing_package_is_told_with_the_extra_that_brings_it(tmp_path):
+    (tmp_path / "heavy.py").write_text("import surely_not_installed\n")
+    script = "import sys\nfrom protocol.command import extra_command\n"
+    script += "sys.exit(extra_command('heavy', 'plan')([]))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"},
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: this command needs the package 'surely_not_installed': "
+        "pip install 'headtail[plan]'\n"
+    )
