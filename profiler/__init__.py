@@ -5,8 +5,7 @@ Names load on first use (PEP 562), so that a board, which has no onnx, can impor
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from protocol.lazy import lazy_exports
 
 _MODULES = {
     "CodecSpeed": "profile",
@@ -60,9 +59,4 @@ _MODULES = {
 }
 
 __all__ = sorted(_MODULES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'profiler' has no attribute {name!r}")
-    return getattr(import_module(f"profiler.{_MODULES[name]}"), name)
+__getattr__ = lazy_exports(__name__, _MODULES)

@@ -11,6 +11,7 @@ import pytest
 
 from profiler.graph.feeds import read_feeds
 from profiler.graph.model import load_model
+from profiler.graph.trial import optimised_graph
 from splitter.cuts import CutSpace
 from splitter.errors import CutError
 from splitter.extraction import disagreement, extract_tail, run_parts, write_head, write_tail
@@ -127,6 +128,26 @@ def test_an_output_that_the_tail_reads_is_forwarded_not_computed_again(tmp_path:
     assert cut.frontier == ("both", "x")
     assert cut.kept == ("both",)
     assert cut.results == ("early", "late")
+
+
+def test_both_sides_keep_their_integer_kernels(shared: Path, tmp_path: Path) -> None:
+    path = shared / "models" / "efficientnet_lite0_qdq_int8.onnx"
+    prepared = prepare_file(path, read_feeds(path.with_suffix(".feed.npz")), tmp_path / "stored")
+
+    def integer_kernels(model: Path | None) -> int:
+        if model is None:
+            return 0
+        nodes = optimised_graph(model, tmp_path, "extended").node
+        return sum(node.op_type.startswith(("QLinear", "QGemm")) for node in nodes)
+
+    whole = integer_kernels(prepared.stored.full)
+    assert whole > 50
+    for cut in prepared.space.sample(12, seed=2):
+        head = write_head(prepared.stored, cut, prepared.slots, "head.onnx")
+        tail = write_tail(prepared.stored, cut, prepared.slots, "tail.onnx")
+        assert integer_kernels(head) + integer_kernels(tail) == whole, cut
+        crossing = set(cut.frontier) - {"image"}
+        assert {prepared.slots[name].dtype for name in crossing} <= {"uint8"}
 
 
 class TestExtractTail:
