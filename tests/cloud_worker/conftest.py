@@ -25,8 +25,16 @@ def context() -> Iterator[zmq.Context[zmq.Socket[bytes]]]:
 
 
 @pytest.fixture
-def connect(context: zmq.Context[zmq.Socket[bytes]]) -> Callable[[str], Peer]:
-    return lambda address: Peer(context, address)
+def connect(context: zmq.Context[zmq.Socket[bytes]]) -> Iterator[Callable[[str], Peer]]:
+    peers: list[Peer] = []
+
+    def make(address: str) -> Peer:
+        peers.append(Peer(context, address))
+        return peers[-1]
+
+    yield make
+    for peer in peers:
+        peer.socket.close(0)
 
 
 @pytest.fixture
