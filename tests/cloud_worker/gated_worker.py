@@ -1,0 +1,36 @@
+"""A worker process whose models wait for a line on standard input before they run."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import cloud_worker.cli
+from profiler.engine import OnnxRuntimeEngine, OnnxRuntimeSession
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+class GatedSession(OnnxRuntimeSession):
+    """Says ``running``, then waits for a line."""
+
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        print("running", flush=True)
+        sys.stdin.readline()
+        return super().run(feeds)
+
+
+class GatedEngine(OnnxRuntimeEngine):
+    """Loads gated sessions."""
+
+    def load(self, path: Path) -> OnnxRuntimeSession:
+        session = super().load(path)
+        session.__class__ = GatedSession
+        return session
+
+
+if __name__ == "__main__":
+    cloud_worker.cli.OnnxRuntimeEngine = GatedEngine  # type: ignore[misc]
+    sys.exit(cloud_worker.cli.main())
