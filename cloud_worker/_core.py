@@ -136,7 +136,7 @@ class WorkerCore:
             return []  # it was answered when the time to drain was over
         if isinstance(answer, Computed):
             self._learn_service_time(answer)
-        return [*self._answer(work, answer), *self._hand_out(now)]
+        return [*self._answer(work, answer, now), *self._hand_out(now)]
 
     def tick(self, now: float) -> list[Action]:
         """Do what is due by time alone."""
@@ -145,8 +145,8 @@ class WorkerCore:
             self._end(session)
         if self._drain_ends_at is not None and now >= self._drain_ends_at:
             text = f"the worker stops; it waited {self._settings.drain_ms} ms for this request"
-            return self._give_up(self._queue.unanswered(), Failed(FailureCode.DRAINING, text))
-        return self._give_up(self._queue.expired(now), EXPIRED)
+            return self._give_up(self._queue.unanswered(), Failed(FailureCode.DRAINING, text), now)
+        return self._give_up(self._queue.expired(now), EXPIRED, now)
 
     def next_tick_at(self) -> float | None:
         """When :meth:`tick` has something to do at the earliest; None: not before a message."""
@@ -263,19 +263,19 @@ class WorkerCore:
         actions: list[Action] = []
         while (work := self._queue.next()) is not None:
             if work.job.expired(now):
-                actions += self._give_up([work], EXPIRED)
+                actions += self._give_up([work], EXPIRED, now)
             else:
                 actions.append(Compute(work.job))
         return actions
 
-    def _give_up(self, works: list[Work], answer: Failed) -> list[Action]:
+    def _give_up(self, works: list[Work], answer: Failed, now: float) -> list[Action]:
         actions: list[Action] = []
         for work in works:
             self._queue.remove(work)
-            actions += self._answer(work, answer)
+            actions += self._answer(work, answer, now)
         return actions
 
-    def _answer(self, work: Work, answer: Answer) -> list[Action]:
+    def _answer(self, work: Work, answer: Answer, now: float) -> list[Action]:
         """Give the one answer to a request that has left the queue."""
         self._reception.tails.let_go(work.key.tail)
         if isinstance(answer, Computed):
@@ -285,6 +285,7 @@ class WorkerCore:
         session = work.session
         if session is None:
             return []
+        session.alive_at = now
         session.ledger.release(work.key.number)
         return [self._reply(session, work.key.number, answer)]
 

@@ -23,7 +23,7 @@ class AgentSession:
         terms: What was agreed.
         tail: What computes its requests.
         ledger: Message bytes that are unanswered.
-        heard_at: Clock seconds of the last message.
+        alive_at: Clock seconds of its last sign of life: a message, or an answer that it awaited.
     """
 
     id: bytes
@@ -31,12 +31,16 @@ class AgentSession:
     terms: Terms
     tail: Tail
     ledger: CreditLedger
-    heard_at: float
+    alive_at: float
 
     def heard(self, peer: bytes, now: float) -> None:
         """Note a message. Any message counts as life."""
         self.peer = peer
-        self.heard_at = now
+        self.alive_at = now
+
+    def ends_at(self, now: float, life_s: float) -> float:
+        """When it ends at the earliest. An agent that awaits an answer has no need to ping."""
+        return (now if self.ledger.outstanding else self.alive_at) + life_s
 
 
 class SessionTable:
@@ -62,7 +66,7 @@ class SessionTable:
         """Add a new session."""
         self._sessions[session.id] = session
         if self.next_end_at is None:
-            self.next_end_at = session.heard_at + self._life_s
+            self.next_end_at = session.alive_at + self._life_s
 
     def find(self, session_id: bytes) -> AgentSession | None:
         """The session with this id, if it lives."""
@@ -83,7 +87,7 @@ class SessionTable:
         """Sessions whose life is over."""
         if self.next_end_at is None or now < self.next_end_at:
             return []
-        ended = [session for session in self if now >= session.heard_at + self._life_s]
-        alive = [session.heard_at for session in self if now < session.heard_at + self._life_s]
-        self.next_end_at = min(alive) + self._life_s if alive else None
+        ends = {session: session.ends_at(now, self._life_s) for session in self}
+        ended = [session for session, end in ends.items() if now >= end]
+        self.next_end_at = min((end for end in ends.values() if now < end), default=None)
         return ended

@@ -24,7 +24,9 @@ class WorkerSettings:
         sessions: Sessions at one time, those that wait for their tail included.
         tails: Loaded models at one time.
         ping_interval_ms: How often agents are asked to ping.
-        ping_misses: A session silent for so many intervals is forgotten.
+        ping_misses: A session silent for so many intervals is forgotten. Many, since a ping may
+            queue behind a large request on a slow link; a live session that is forgotten costs
+            its agent a frame, a dead one that is kept costs next to nothing.
         drain_ms: How long a stopping worker waits for work that it has accepted.
     """
 
@@ -36,7 +38,7 @@ class WorkerSettings:
     sessions: int = 1024
     tails: int = 16
     ping_interval_ms: int = 2000
-    ping_misses: int = 5
+    ping_misses: int = 15
     drain_ms: int = 10_000
 
     def __post_init__(self) -> None:

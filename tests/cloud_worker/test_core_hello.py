@@ -6,7 +6,7 @@ import pytest
 
 from cloud_worker import ModelEntry, ModelIndex, TailKey, WorkerSettings
 from cloud_worker._work import LoadFailure
-from protocol import PROTOCOL_VERSION, RefusalCode, Refuse, Welcome
+from protocol import PROTOCOL_VERSION, Goodbye, RefusalCode, Refuse, Welcome
 from protocol.errors import FrameError, VersionMismatchError
 from tests.cloud_worker.core_support import PEER, Bench, only, refused, request, result, tail
 from tests.cloud_worker.support import KEY, MODEL, hello
@@ -126,10 +126,10 @@ def test_unused_tail_makes_room_for_another() -> None:
 
 
 def test_tail_stays_while_a_job_uses_it() -> None:
-    bench = Bench(WorkerSettings(tails=1, ping_interval_ms=1000, ping_misses=3))
+    bench = Bench(WorkerSettings(tails=1))
     welcome = bench.welcome()
     bench.say(request(welcome, 1))
-    bench.tick(3.0)
+    bench.say(Goodbye(welcome.session, "done"))
     refused(bench.say(hello(frontier=("h",))), RefusalCode.BUSY)
     bench.finish()
     bench.say(hello(frontier=("h",)))

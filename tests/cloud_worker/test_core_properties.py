@@ -74,7 +74,6 @@ class WorkerMachine(RuleBasedStateMachine):
         )
         self.bench = Bench(self.bounds)
         self.owed: dict[RequestKey, bytes | None] = {}  # None: to nobody any more
-        self.heard_at: dict[bytes, float] = {}
         self.computed: set[RequestKey] = set()
         self.draining = False
         for peer in sorted(INCARNATIONS):
@@ -160,12 +159,16 @@ class WorkerMachine(RuleBasedStateMachine):
         assert self.bench.say(Goodbye(session.id, "done"), session.peer) == []
         self.disown()
 
-    @rule(seconds=st.sampled_from((0.1, 0.9, 2.5)))
+    @rule(seconds=st.sampled_from((0.1, 2.5, 11.0)))
     def wait(self, seconds: float) -> None:
-        life_s = self.bounds.session_life_s
-        alive = {s.id for s in self.sessions() if self.bench.now + seconds < s.heard_at + life_s}
+        now, life_s = self.bench.now + seconds, self.bounds.session_life_s
+        before = self.sessions()
+        lively = {s.id for s in before if s.ledger.outstanding or now < s.alive_at + life_s}
+        dead = {s.id for s in before if not s.ledger.outstanding and now >= s.alive_at + 2 * life_s}
         messages = self.bench.tick(seconds)
-        assert {session.id for session in self.sessions()} == alive
+        alive = {session.id for session in self.sessions()}
+        assert lively <= alive
+        assert not dead & alive
         self.disown()
         self.take(messages)
         open_keys = self.bench.core._queue._by_key

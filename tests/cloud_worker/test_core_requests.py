@@ -257,18 +257,36 @@ class TestTime:
         assert [job.accepted_at for job in bench.jobs] == [100.0, 100.0]
         assert len(bench.jobs) == 2
 
-    def test_silent_session_ends_with_its_waiting_requests(self) -> None:
+    def test_silent_session_ends(self) -> None:
         bench = Bench(WorkerSettings(ping_interval_ms=1000, ping_misses=3))
+        welcome = bench.welcome()
+        assert bench.core.next_tick_at() == pytest.approx(103.0)
+        bench.tick(2.9)
+        bench.tick(0.1)
+        assert bench.core.counts["sessions_expired"] == 1
+        assert bench.core.next_tick_at() is None
+        failed(bench.say(request(welcome, 4)), FailureCode.UNKNOWN_SESSION)
+
+    def test_session_that_awaits_an_answer_need_not_ping(self) -> None:
+        bench = Bench(WorkerSettings(ping_interval_ms=1000, ping_misses=3))
+        welcome = bench.welcome()
+        bench.say(request(welcome, 1))
+        bench.tick(60.0)
+        result(bench.finish(), 1)
+        bench.tick(2.9)  # from the answer on, it is its turn to speak
+        bench.say(request(welcome, 2))
+        result(bench.finish(), 2)
+        bench.tick(3.0)
+        failed(bench.say(request(welcome, 3)), FailureCode.UNKNOWN_SESSION)
+
+    def test_goodbye_takes_back_what_waits(self) -> None:
+        bench = Bench()
         welcome = bench.welcome()
         for number in (1, 2, 3):
             bench.say(request(welcome, number))
-        assert bench.core.next_tick_at() == pytest.approx(103.0)
-        bench.tick(3.0)
-        assert bench.core.counts["sessions_expired"] == 1
+        bench.say(Goodbye(welcome.session, "done"))
         assert bench.finish() == bench.finish() == []
         assert bench.jobs == []
-        assert bench.core.next_tick_at() is None
-        failed(bench.say(request(welcome, 4)), FailureCode.UNKNOWN_SESSION)
 
     def test_any_message_keeps_a_session_alive(self) -> None:
         bench = Bench(WorkerSettings(ping_interval_ms=1000, ping_misses=3))

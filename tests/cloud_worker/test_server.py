@@ -311,9 +311,9 @@ class TestTime:
             gone.socket.close(0)
             source.engine.gate.set()
             result(other.ask(other.request(1)), 1)
-            clock.advance(6.0)
+            clock.advance(16.0)
             settle(other)
-            clock.advance(6.0)
+            clock.advance(16.0)
             settle(other)
             settle(other)
             assert worker.counts["sessions_expired"] == 1
