@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from protocol import FailureCode
 
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 _ENVELOPE_BYTES, _DESCRIPTION_BYTES, _AXIS_BYTES = 160, 64, 9
 
 
-@dataclass(frozen=True)
-class TailKey:
+class TailKey(NamedTuple):
     """Which tail: the same names in another order are the same tail.
 
     Attributes:
