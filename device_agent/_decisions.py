@@ -48,6 +48,19 @@ FAILURE_REASONS: Mapping[FailureCode, Reason] = {
 }
 
 
+REFUSAL_REMEDIES: Mapping[RefusalCode, str] = {
+    RefusalCode.UNKNOWN_MODEL: "give the worker this bundle or its model in --models,"
+    " or plan again from a model that it serves",
+    RefusalCode.ILLEGAL_CUT: "give the worker this bundle in --models, or plan again",
+    RefusalCode.UNSUPPORTED_CODEC: "plan again with another --codec,"
+    " or for JPEG install headtail[images] on the worker",
+    RefusalCode.VERSION_MISMATCH: "install the same version of headtail on both sides",
+    RefusalCode.BAD_HELLO: "install the same version of headtail on both sides",
+    RefusalCode.LOAD_FAILED: "mend it on the worker, whose output says more",
+}
+"""What the user can do about each refusal that will not pass by itself."""
+
+
 def refusal_reason(code: RefusalCode) -> Reason:
     """How a frame's answer names a refusal of the whole session."""
     return Reason.BUSY if code.advice == "retry" else Reason.REFUSED

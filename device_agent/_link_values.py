@@ -58,7 +58,8 @@ class LinkCounters:
         late: Replies to requests that had been given up.
         duplicates: Further replies to requests that had been answered.
         foreign: Replies to requests never sent, or of another session.
-        malformed: Arrivals that are no message, or none that a worker may send.
+        malformed: Arrivals that are no message, none that a worker may send, or results that do
+            not fit the model.
     """
 
     hellos: int = 0

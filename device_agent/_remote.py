@@ -10,9 +10,8 @@ from device_agent._decisions import refusal_reason
 from device_agent._link_values import LinkState
 from device_agent.answers import Reason
 from protocol import (
-    CodecError,
     JpegCodec,
-    LimitExceededError,
+    ProtocolError,
     RawCodec,
     decode_tensor,
     encode_tensor,
@@ -33,6 +32,10 @@ if TYPE_CHECKING:
     Arrays = Mapping[str, NDArray[Any]]
 
 _RAW = RawCodec()
+_STANDING: Mapping[Reason, str] = {
+    Reason.TOO_LARGE: "a frame is above its limit for a tensor or a message",
+    Reason.NO_CREDIT: "a frame has more bytes than it grants",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +106,7 @@ class RemoteTail:
             return self._fruitless(exchange.reason, encode_ms, exchange)
         try:
             outputs = self._parts.merge(known, self._decode(exchange.result))
-        except (CodecError, LimitExceededError) as error:
+        except ProtocolError as error:
             self._channel.distrust()
             self._explain(Reason.BAD_REPLY, str(error))
             return self._fruitless(Reason.BAD_REPLY, encode_ms, exchange)
@@ -142,7 +145,8 @@ class RemoteTail:
             self._explain(refusal_reason(link.refusal.code), link.refusal.text)
 
     def _explain(self, reason: Reason, detail: str) -> None:
-        """Name the cause of local answers in the worker's words, once for each reason."""
+        """Name the cause of local answers, once for each reason, if there is more to say."""
+        detail = detail or _STANDING.get(reason, "")
         if detail and reason not in self._explained:
             self._explained.add(reason)
             self._notice(f"{self._worker}: {detail}; answering on the device ({reason.value})")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from dataclasses import asdict
+from collections import Counter
+from dataclasses import astuple
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from device_agent.answers import ComputedOn
+from device_agent.answers import TIME_NAMES, ComputedOn
 from protocol import table
 
 if TYPE_CHECKING:
@@ -30,20 +30,19 @@ class Summary:
         self.frames = 0
         self._on: Counter[ComputedOn] = Counter()
         self._local_reasons: Counter[Reason] = Counter()
-        self._times: dict[str, deque[float]] = {}
+        self._times = np.zeros((_KEPT, len(TIME_NAMES)))  # a ring
         self._uplink_bytes = 0
         self._downlink_bytes = 0
 
     def add(self, answer: Answer) -> None:
         """Count an answer."""
+        self._times[self.frames % _KEPT] = astuple(answer.times)
         self.frames += 1
         self._on[answer.computed_on] += 1
         if answer.computed_on is ComputedOn.DEVICE:
             self._local_reasons[answer.reason] += 1
         self._uplink_bytes += answer.uplink_bytes
         self._downlink_bytes += answer.downlink_bytes
-        for name, value in asdict(answer.times).items():
-            self._times.setdefault(name, deque(maxlen=_KEPT)).append(value)
 
     def text(self, cut_id: str, skipped: int, counters: LinkCounters) -> str:
         """The summary: counts, then where the time went."""
@@ -67,8 +66,8 @@ class Summary:
 
     def _times_text(self) -> str:
         rows = []
-        for name, values in self._times.items():
-            if any(values):
+        for name, values in zip(TIME_NAMES, self._times[: self.frames].T, strict=True):
+            if values.any():
                 median, ninetieth = np.percentile(values, (50, 90))
                 part = name.removesuffix("_ms").replace("_", " ")
                 rows.append((part, f"{median:.2f}", f"{ninetieth:.2f}"))

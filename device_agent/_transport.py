@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import zmq
 
-from protocol import agent_socket, decode_message, encode_message
+from protocol import agent_socket, decode_message, encode_message, parse_address
 
 if TYPE_CHECKING:
     from protocol import Clock, Limits, Message
@@ -73,7 +73,7 @@ class ZeroMqTransport:
         self._clock = clock
         self._owner = threading.get_ident()
         self._closed = False
-        self._address = address
+        self._endpoint = str(parse_address(address))  # as agent_socket connects to it
         self._connect_s = clock.monotonic()
         self._had_connection = False  # since we last connected
         self._knew_connection = False  # when receive last returned
@@ -95,6 +95,10 @@ class ZeroMqTransport:
     def send(self, message: Message) -> bool:
         """Hand a message over without waiting; see :meth:`Transport.send`."""
         self._check_owner()
+        # Asking also lets libzmq take note of what has left; without, eight quick messages fill
+        # the pipe for a millisecond, though all have been sent.
+        if not self.connected:
+            return False
         try:
             self._socket.send_multipart(encode_message(message), zmq.NOBLOCK)
         except zmq.Again:
@@ -135,11 +139,11 @@ class ZeroMqTransport:
             self._connect_s += passed_s
             self._had_connection = False
             try:
-                self._socket.disconnect(self._address)
+                self._socket.disconnect(self._endpoint)
             except zmq.ZMQError as error:
                 if error.errno != errno.ENOENT:  # libzmq has already given the address up
                     raise
-            self._socket.connect(self._address)
+            self._socket.connect(self._endpoint)
 
     def _check_owner(self) -> None:
         # A ZeroMQ socket used from two threads does not raise: it crashes the process.

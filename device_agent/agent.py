@@ -8,7 +8,7 @@ import random
 from typing import TYPE_CHECKING
 
 from device_agent._channel import Patience, WorkerChannel
-from device_agent._decisions import cloud_limit_s
+from device_agent._decisions import REFUSAL_REMEDIES, cloud_limit_s
 from device_agent._link import WorkerLink
 from device_agent._link_values import LinkPolicy, LinkState
 from device_agent._parts import CutParts
@@ -25,9 +25,9 @@ from protocol import (
     RawCodec,
     RefusedError,
     SystemClock,
+    did_you_mean,
     message_bytes,
 )
-from protocol.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -44,6 +44,7 @@ __all__ = ["Agent"]
 
 DEFAULT_DEADLINE_MS = 2000
 LONGEST_DEADLINE_MS = 3_600_000
+_CONNECT_FIRST_S = 0.2
 _logger = logging.getLogger("device_agent")
 
 
@@ -122,7 +123,8 @@ class Agent:
         try:
             if self.cut.tail is not None:
                 self._channel = WorkerChannel(self._link, self._open_transport(), self._clock)
-                self._channel.refresh()  # the worker loads its part while we load ours
+                # First only connect and say HELLO: the worker loads its part while we load ours.
+                self._channel.greet(Patience(connect_s=_CONNECT_FIRST_S, welcome_s=0.0))
             self._parts.load_head()
             if self._channel is not None:
                 self._greet(self._channel)
@@ -191,8 +193,7 @@ class Agent:
             raise RefusedError(
                 refusal.code,
                 f"{refusal.text}; this bundle is model {model.name} {model.sha256[:12]},"
-                f" cut {self.cut.id}: start {self._worker} with this bundle or its model in"
-                " --models, or plan again from the model that it serves",
+                f" cut {self.cut.id}; {REFUSAL_REMEDIES[refusal.code]}",
                 refusal.retry_after_ms,
             )
 

@@ -121,7 +121,7 @@ class Answer:
     """The one answer to one frame.
 
     Attributes:
-        frame: The frame's number, counted from 0 over the frames that were answered.
+        frame: The frame's number, from 0, over the frames that were answered in one call.
         source: The file that the frame came from, if any.
         computed_on: Which machine finished it.
         reason: Why there.

@@ -14,7 +14,7 @@ from device_agent.agent import DEFAULT_DEADLINE_MS, Agent
 from device_agent.errors import OptionError
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
 from profiler.machine import available_threads
-from protocol import CommandParser, Progress, SystemClock, is_terminal, run_command
+from protocol import CommandParser, Progress, SystemClock, is_terminal, one_line, run_command
 from splitter.bundle import open_bundle
 
 if TYPE_CHECKING:
@@ -117,4 +117,4 @@ def _lines(path: str | None) -> AbstractContextManager[TextIO | None]:
 
 def _warn(text: str) -> None:
     clear = "\r\x1b[K" if is_terminal(sys.stderr) else ""  # the progress line may stand there
-    print(f"{clear}warning: {text}", file=sys.stderr, flush=True)
+    print(f"{clear}warning: {one_line(text)}", file=sys.stderr, flush=True)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from device_agent._decisions import (
     FAILURE_REASONS,
+    REFUSAL_REMEDIES,
     Loss,
     Next,
     after_loss,
@@ -28,6 +29,10 @@ def test_every_failure_has_a_reason_other_than_planned() -> None:
 def test_refusals_that_pass_are_busy_the_others_refused(code: RefusalCode) -> None:
     expected = Reason.BUSY if code.advice == "retry" else Reason.REFUSED
     assert refusal_reason(code) is expected
+
+
+def test_every_refusal_that_does_not_pass_has_a_remedy() -> None:
+    assert set(REFUSAL_REMEDIES) == {code for code in RefusalCode if code.advice == "give_up"}
 
 
 @pytest.mark.parametrize("loss", list(Loss))

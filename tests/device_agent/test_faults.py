@@ -33,6 +33,9 @@ from protocol.testing import FakeClock
 from tests.device_agent import toys
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from device_agent import Frame
     from protocol import Message
 
 DEADLINE_S = 2.0
@@ -162,13 +165,13 @@ def test_each_frame_has_exactly_one_right_answer_in_time(
         deadline_ms=int(DEADLINE_S * 1000),
     )
 
-    def frames() -> object:
+    def frames() -> Iterator[Frame]:
         for frame, pause_s in zip(toys.frames(len(pauses_s)), pauses_s, strict=True):
             clock.advance(pause_s)
             yield frame
 
     with agent:
-        answers = list(agent.answers(frames()))  # type: ignore[arg-type]
+        answers = list(agent.answers(frames()))
 
     assert [answer.frame for answer in answers] == list(range(len(pauses_s)))
     for number, answer in enumerate(answers):
@@ -200,11 +203,11 @@ def test_after_all_faults_the_cloud_is_used_again(steps: list[Step]) -> None:
         notice=lambda _: None,
     )
 
-    def frames() -> object:
+    def frames() -> Iterator[Frame]:
         for frame in toys.frames(200):
             clock.advance(10.0)
             yield frame
 
     with agent:
-        *_, last = agent.answers(frames())  # type: ignore[arg-type]
+        *_, last = agent.answers(frames())
     assert last.computed_on is ComputedOn.CLOUD

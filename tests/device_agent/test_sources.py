@@ -30,7 +30,7 @@ def frames(
     text: object, opened: Bundle, count: int | None = None, said: list[str] | None = None
 ) -> list[Frame]:
     source = open_source(
-        str(text), opened, count=count, notice=[].append if said is None else said.append
+        str(text), opened, count=count, notice=(said if said is not None else list[str]()).append
     )
     given = list(source)
     assert source.length == len(given) + source.skipped or count is not None

@@ -96,7 +96,7 @@ class RouterPeer:
         self._device = b""
 
     def next(self) -> Message:
-        assert self._socket.poll(PATIENCE_S * 1000)
+        assert self._socket.poll(int(PATIENCE_S * 1000))
         self._device, *frames = self._socket.recv_multipart()
         return decode_message(frames, Limits())
 

@@ -55,6 +55,13 @@ class TransportConformance:
         for number in range(5):
             assert transport.receive(PATIENCE_S) == Pong(SESSION, number)
 
+    def test_many_messages_may_leave_without_a_look_at_what_arrives(
+        self, transport: Transport, peer: Peer
+    ) -> None:
+        for number in range(100):
+            assert transport.send(Ping(SESSION, number))
+            assert peer.next() == Ping(SESSION, number)
+
     def test_looking_without_waiting_finds_nothing_when_there_is_nothing(
         self, transport: Transport, peer: Peer
     ) -> None:
