@@ -11,7 +11,9 @@ import numpy as np
 
 from demos import stage
 from demos.photos import FOLDER, read_photos
+from demos.profiles import measure_sides
 from demos.report import Measured, comparison, complaints, label_table, modes_of, verdict
+from profiler.profile_file import write_profile
 from protocol.command import CommandParser, run_command
 from protocol.console import Progress
 from protocol.emulator import EmulatedLink, LinkSettings
@@ -22,11 +24,11 @@ OUTPUT = Path(__file__).parent / "output"
 # Of the five photos it is the one whose JPEG is of middling size, so it stands for all in the plan.
 PLANNED_WITH = "coffee.jpg"
 
-DEVICE_FACTOR = 4
+DEVICE_FACTOR = 6
 LINK_MBPS = 20
-ROUND_TRIP_MS = 10
-# Each mode runs twice, in turn, so that a busy minute of the machine does not hit one mode only.
-PASSES = 2
+ROUND_TRIP_MS = 20
+# Each mode runs several times, in turn, so that a busy moment of the machine does not hit one only.
+PASSES = 3
 ROUNDS = 4
 
 
@@ -72,15 +74,17 @@ def run_demo(output: Path, passes: int, rounds: int) -> int:
 
 
 def _plan(output: Path) -> dict[str, Any]:
-    feed, cloud, device = (output / name for name in ("photo.npz", "cloud.json", "device.json"))
+    feed, device, cloud = (output / name for name in ("photo.npz", "device.json", "cloud.json"))
     preprocess = find_model_config(MODEL, None).preprocess
     if preprocess is None:
         raise stage.DemoError(f"{MODEL.with_suffix('.yaml')} has no preprocess block")
-    np.savez(feed, image=preprocess.normalise(preprocess.pixels(FOLDER / PLANNED_WITH)))
-    print("split-profile: measuring this machine", flush=True)
-    stage.profile_machine(MODEL, feed, cloud)
-    stage.scale_profile(cloud, DEVICE_FACTOR, f"this machine x {DEVICE_FACTOR}", device)
-    print("split-plan: planning and writing the bundle", flush=True)
+    image = preprocess.normalise(preprocess.pixels(FOLDER / PLANNED_WITH))
+    np.savez(feed, image=image)
+    print("Measuring this machine ...", flush=True)
+    sides = measure_sides(MODEL, {"image": image}, stage.THREADS, DEVICE_FACTOR)
+    for profile, path in zip(sides, (device, cloud), strict=True):
+        write_profile(profile, path)
+    print("Planning and writing the bundle ...", flush=True)
     link = f"{LINK_MBPS}mbps,rtt={ROUND_TRIP_MS}ms"
     return stage.make_plan(MODEL, feed, device, cloud, link, output / "bundle")
 
@@ -91,7 +95,7 @@ def _measure(plan: dict[str, Any], output: Path, passes: int, rounds: int) -> li
     photos = len(read_photos())
     count = (1 + rounds) * photos
     settings = LinkSettings(LINK_MBPS, LINK_MBPS, ROUND_TRIP_MS)
-    print(f"cloud-worker, link, device: {len(modes) * passes * count} frames\n", flush=True)
+    print(f"Streaming {len(modes) * passes * count} frames ...\n", flush=True)
     with (
         stage.running_worker(output) as worker,
         EmulatedLink(worker, settings) as link,

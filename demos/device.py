@@ -1,7 +1,7 @@
 """The emulated device's process: an agent whose models run several times slower.
 
-``python -m demos.device BUNDLE --cut ID --factor F --photos DIR --count N [--worker ADDRESS]``
-prints one JSON line an answer, as ``device-agent --jsonl -`` does.
+``python -m demos.device BUNDLE --cut ID --factor F --threads N --photos DIR --count N`` and, where
+the cut needs one, ``--worker ADDRESS``. Prints one JSON line an answer, as ``device-agent`` does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pathlib import Path
 from demos.slowed_engine import SlowedEngine
 from device_agent import Agent, open_source
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
-from profiler.machine import available_threads
 from protocol.command import CommandParser, run_command
 from splitter.bundle import open_bundle
 
@@ -29,13 +28,14 @@ def _run(arguments: Sequence[str] | None) -> int:
     parser.add_argument("bundle", type=Path)
     parser.add_argument("--cut", required=True)
     parser.add_argument("--factor", type=float, required=True)
+    parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--photos", type=Path, required=True)
     parser.add_argument("--count", type=int, required=True)
     parser.add_argument("--worker")
     options = parser.parse_args(arguments)
 
     bundle = open_bundle(options.bundle)
-    engine = OnnxRuntimeEngine(EngineOptions(threads=available_threads()))
+    engine = OnnxRuntimeEngine(EngineOptions(threads=options.threads))
     agent = Agent(
         bundle,
         worker=options.worker,

@@ -1,4 +1,4 @@
-"""The processes of the demo: profile, plan, worker and device, as a user would start them."""
+"""The processes of the demo: plan, worker and device."""
 
 from __future__ import annotations
 
@@ -11,24 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from profiler.profile_file import read_profile, write_profile
-
 ROOT = Path(__file__).parents[1]
+# One thread each: device, link and worker share two cores. And a pool that has slept may wake up
+# with both its threads on one core, so that a run takes anything from half of the time to all of it.
+THREADS = 1
 _STOP_S = 10
 
 
 class DemoError(RuntimeError):
     """A process of the demo did not do its part; what it printed says why."""
-
-
-def profile_machine(model: Path, feed: Path, output: Path) -> None:
-    """Measure this machine with ``split-profile``."""
-    _run("profiler.cli", [str(model), "--feed", str(feed), "-o", str(output)])
-
-
-def scale_profile(source: Path, factor: float, label: str, target: Path) -> None:
-    """Write the profile of a machine whose models run ``factor`` times as long."""
-    write_profile(read_profile(source).scaled(factor, label), target)
 
 
 def make_plan(
@@ -37,14 +28,16 @@ def make_plan(
     """Plan and write a bundle with ``split-plan``; returns the plan's JSON."""
     sides = ["--device", str(device), "--cloud", str(cloud), "--link", link]
     files = ["--feed", str(feed), "-o", str(bundle)]
-    plan: dict[str, Any] = json.loads(_run("splitter.cli", [str(model), *sides, *files, "--json"]))
+    plan: dict[str, Any] = json.loads(
+        _run("splitter.command", [str(model), *sides, *files, "--json"])
+    )
     return plan
 
 
 @contextmanager
 def running_worker(models: Path) -> Iterator[str]:
     """Start ``cloud-worker`` on a free port and give its address."""
-    arguments = ["--models", str(models), "--bind", "tcp://127.0.0.1:0"]
+    arguments = ["--models", str(models), "--bind", "tcp://127.0.0.1:0", "--threads", str(THREADS)]
     with subprocess.Popen(
         _command("cloud_worker.cli", arguments), cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -67,7 +60,7 @@ def run_device(
 ) -> Iterator[dict[str, Any]]:
     """Run the emulated device on photos and yield its answers as they come."""
     arguments = [str(bundle), "--cut", cut, "--factor", str(factor), "--photos", str(photos)]
-    arguments += ["--count", str(count), "--worker", worker]
+    arguments += ["--threads", str(THREADS), "--count", str(count), "--worker", worker]
     with subprocess.Popen(
         _command("demos.device", arguments), cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as process:

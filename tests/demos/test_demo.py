@@ -19,7 +19,7 @@ def test_all_labels_are_right_in_three_modes(
 ) -> None:
     assert run_demo(tmp_path, passes=1, rounds=1) == 0
     printed = capsys.readouterr().out
-    assert "4 times slower" in printed
+    assert "6 times slower" in printed
     assert "Codec time is not stretched" in printed
     rows = [line for line in printed.splitlines() if line.endswith("5/5")]
     assert [row.split("  ")[0].rstrip(" *") for row in rows] == [
@@ -30,8 +30,8 @@ def test_all_labels_are_right_in_three_modes(
     assert sum("*" in row for row in rows) == 1
     assert "WRONG" not in printed
     plan = json.loads((tmp_path / "bundle" / "plan.json").read_text())
-    assert plan["device"]["name"] == "this machine x 4"
-    assert plan["link"] == {"uplink_mbps": 20, "downlink_mbps": 20, "rtt_ms": 10}
+    assert plan["device"]["name"] == "this machine x 6"
+    assert plan["link"] == {"uplink_mbps": 20, "downlink_mbps": 20, "rtt_ms": 20}
     for name in read_photos():
         assert name in printed
 
@@ -51,4 +51,4 @@ def test_a_device_that_fails_is_named(tmp_path: Path) -> None:
 
 
 def test_commands_run_with_this_interpreter() -> None:
-    assert stage._command("splitter.cli", ["--help"])[0] == sys.executable
+    assert stage._command("splitter.command", ["--help"])[0] == sys.executable

@@ -1,0 +1,50 @@
+"""What this machine is as a device and as a cloud: measured as each of them will be used."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from profiler.engine import EngineOptions
+from profiler.graph.model import load_model
+from profiler.graph.observation import observe
+from profiler.graph.weights import store_model
+from profiler.measurement import MeasureOptions, measure_profile
+from profiler.profile import Profile
+
+# A worker waits for the link between two frames. A processor that has idled so long runs the next
+# model 10 to 20 % slower (caches, clock, the hypervisor), which a tight loop does not show.
+IDLE_S = 0.03
+
+
+def measure_sides(
+    model: Path, feeds: dict[str, NDArray[Any]], threads: int, factor: float
+) -> tuple[Profile, Profile]:
+    """Measure this machine twice, as ``split-profile`` does.
+
+    Args:
+        model: The network.
+        feeds: What it is fed.
+        threads: For inference.
+        factor: How many times slower the device is emulated.
+
+    Returns:
+        The device, busy from frame to frame, its times multiplied by ``factor``; and the cloud,
+        idle between frames.
+    """
+    with tempfile.TemporaryDirectory(prefix="headtail-") as folder:
+        stored = store_model(load_model(model), Path(folder))
+        observation = observe(stored, feeds)
+        options = MeasureOptions(EngineOptions(threads=threads))
+        busy = measure_profile(stored, observation, options)
+        idling = measure_profile(stored, observation, options, progress=_idle_after_runs)
+    return busy.scaled(factor, f"this machine x {factor:g}"), idling
+
+
+def _idle_after_runs(step: str) -> None:
+    if step == "runs":
+        time.sleep(IDLE_S)
