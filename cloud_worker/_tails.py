@@ -55,10 +55,7 @@ class TailLoader:
     def __init__(self, models: ModelRepository, engine: Engine) -> None:
         self._models = models
         self._engine = engine
-        # Tails of one model share the weights that were written for the first of them.
-        self._cuttings = tempfile.TemporaryDirectory(
-            prefix="headtail-worker-", ignore_cleanup_errors=True
-        )
+        self._cuttings: tempfile.TemporaryDirectory[str] | None = None
 
     def load(self, key: TailKey) -> Session:
         """Load a tail; see :meth:`TailSource.load`."""
@@ -79,7 +76,8 @@ class TailLoader:
 
     def close(self) -> None:
         """Remove the folder of cut tails."""
-        self._cuttings.cleanup()
+        if self._cuttings is not None:
+            self._cuttings.cleanup()
 
     def _bundled(self, entry: ModelEntry, key: TailKey) -> Session | None:
         for folder in entry.bundles:
@@ -100,9 +98,18 @@ class TailLoader:
                 return session
         from splitter.extraction import extract_tail
 
-        folder = Path(self._cuttings.name, key.model)
-        folder.mkdir(exist_ok=True)
+        folder = self._folder(key.model)
         return self._engine.load(extract_tail(loaded, key.frontier, key.results, folder))
+
+    def _folder(self, sha256: str) -> Path:
+        """Where the tails of a model lie; they share the weights written for the first of them."""
+        if self._cuttings is None:
+            self._cuttings = tempfile.TemporaryDirectory(
+                prefix="headtail-worker-", ignore_cleanup_errors=True
+            )
+        folder = Path(self._cuttings.name, sha256)
+        folder.mkdir(exist_ok=True)
+        return folder
 
     def _whole(self, loaded: LoadedModel, inputs: set[str]) -> Session | None:
         """The whole model as it lies there, if the runtime takes it so.
