@@ -56,7 +56,7 @@ def run_demo(output: Path, passes: int, rounds: int) -> int:
         f" stretched to {DEVICE_FACTOR} times its time.\n"
         "        Codec time is not stretched: encoding and decoding run at full speed.\n"
         f"link:   {LINK_MBPS} Mbit/s up and down, round trip {ROUND_TRIP_MS} ms, emulated.\n"
-        "cloud:  a cloud-worker process on this machine.\n"
+        "cloud:  a cloud-worker process on this machine. Models run on one thread on both sides.\n"
     )
     output.mkdir(parents=True, exist_ok=True)
     plan = _plan(output)

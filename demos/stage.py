@@ -13,7 +13,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 # One thread each: device, link and worker share two cores. And a pool that has slept may wake up
-# with both its threads on one core, so that a run takes anything from half of the time to all of it.
+# with both its threads on one core, so that the time of a run changes by a factor of two.
 THREADS = 1
 _STOP_S = 10
 
