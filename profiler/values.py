@@ -34,7 +34,9 @@ class TensorSlot:
         return (
             dtype == self.dtype
             and len(shape) == len(self.shape)
-            and all(want is None or want == got for want, got in zip(self.shape, shape, strict=True))
+            and all(
+                want is None or want == got for want, got in zip(self.shape, shape, strict=True)
+            )
         )
 
 
