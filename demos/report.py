@@ -156,5 +156,5 @@ def verdict(results: Sequence[Measured]) -> str:
         return f"All predictions are within {TOLERATED_ERROR:.0%} of the measurement."
     return (
         f"Further than {TOLERATED_ERROR:.0%} from the measurement: {', '.join(far)}. "
-        "A machine that is busy with other things does that; run the demo again."
+        "If the machine is busy with other things, run the demo again when it is not."
     )
