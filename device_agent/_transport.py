@@ -116,12 +116,12 @@ class ZeroMqTransport:
                 frames = self._socket.recv_multipart(zmq.NOBLOCK)
                 return decode_message(frames, self._limits)
             connected = self.connected
+            if not connected:
+                self._mend_connection()
             left_s = limit_s - self._clock.monotonic()
             if left_s <= 0 or connected != self._knew_connection:
                 self._knew_connection = connected
                 return None
-            if not connected:
-                self._mend_connection()
             # Rounded up: a wait rounded down to 0 ms would spin through the last millisecond.
             wait_ms = min(_LOOK_MS, int(left_s * 1000) + 1)
 
