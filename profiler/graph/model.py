@@ -150,19 +150,15 @@ def _file_sha256(path: Path) -> str:
 
 
 def _check_wiring(path: Path, graph: Graph) -> None:
-    """Each tensor a node reads must be made before it, and each be made once."""
+    """Each tensor that is read must be given or made, and not both."""
     known = set(graph.initializers) | graph.input_names
     for node in graph.nodes:
         for name in node.inputs:
             if name not in known:
-                raise ModelError(
-                    f"{path}: node {node.name!r} reads {name!r}, which nothing before it makes"
-                )
+                raise ModelError(f"{path}: node {node.name!r} reads {name!r}, which nothing makes")
         for name in node.outputs:
             if name in known:
-                raise ModelError(
-                    f"{path}: {name!r} is made twice, the second time by {node.name!r}"
-                )
+                raise ModelError(f"{path}: node {node.name!r} makes {name!r}, which is given")
         known.update(node.outputs)
     for name in graph.outputs:
         if name not in known:

@@ -5,7 +5,8 @@ Each pass changes the model in place and is safe to run twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 import onnx
 
@@ -35,8 +36,10 @@ def normalise(model: onnx.ModelProto) -> dict[str, str]:
     _drop_initializer_inputs(model)
     _give_constant_outputs_a_node(graph)
     _name_empty_split_outputs(graph)
+    renamed = _name_nodes(graph)
+    _sort_nodes(graph)
     _drop_dead_nodes(graph)
-    return _name_nodes(graph)
+    return renamed
 
 
 def walk_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
@@ -84,6 +87,11 @@ def _refuse_unsupported(graph: onnx.GraphProto) -> None:
                 f"input {value.name!r} is a {kind.removesuffix('_type')}, not a tensor; "
                 "only models with tensor inputs can be split"
             )
+        if not value.type.tensor_type.HasField("shape"):
+            raise ModelError(
+                f"input {value.name!r} does not say how many axes it has; "
+                "declare its shape in the model (axes may stay free)"
+            )
 
 
 def _constants_to_initializers(graph: onnx.GraphProto) -> None:
@@ -98,9 +106,7 @@ def _constants_to_initializers(graph: onnx.GraphProto) -> None:
         tensor.name = node.output[0]
         graph.initializer.append(tensor)
     if len(kept) != len(graph.node):
-        nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in kept]
-        del graph.node[:]
-        graph.node.extend(nodes)
+        _replace_nodes(graph, kept)
 
 
 def _constant_value(node: onnx.NodeProto) -> onnx.TensorProto | None:
@@ -179,17 +185,44 @@ def _name_empty_split_outputs(graph: onnx.GraphProto) -> None:
                     node.output[index] = unique_name(f"{node.input[0]}_part_{index}", taken)
 
 
+def _sort_nodes(graph: onnx.GraphProto) -> None:
+    """Put each node behind those that it reads; ONNX asks for that, ONNX Runtime does not."""
+    maker: dict[str, int] = {}
+    for index, node in enumerate(graph.node):
+        for name in node.output:
+            if name in maker:
+                raise ModelError(f"{name!r} is made twice, the second time by {node.name!r}")
+            if name:
+                maker[name] = index
+    needs = [
+        {maker[name] for name in node_inputs(node) if name in maker} - {index}
+        for index, node in enumerate(graph.node)
+    ]
+    try:
+        order = list(TopologicalSorter(dict(enumerate(needs))).static_order())
+    except CycleError as error:
+        name = graph.node[error.args[1][0]].name
+        raise ModelError(f"node {name!r} needs its own result; a graph has no cycles") from None
+    if any(need > index for index, wanted in enumerate(needs) for need in wanted):
+        _replace_nodes(graph, [graph.node[index] for index in order])
+
+
+def _replace_nodes(graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto]) -> None:
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)
+
+
 def _drop_dead_nodes(graph: onnx.GraphProto) -> None:
     """Remove what no output needs: nodes, then weights."""
     wanted = {value.name for value in graph.output}
-    live: list[bytes] = []
+    live: list[onnx.NodeProto] = []
     for node in reversed(graph.node):
         if wanted.intersection(node.output):
             wanted.update(node_inputs(node))
-            live.append(node.SerializeToString())
+            live.append(node)
     if len(live) != len(graph.node):
-        del graph.node[:]
-        graph.node.extend(onnx.NodeProto.FromString(data) for data in reversed(live))
+        _replace_nodes(graph, live[::-1])
     for index in reversed(range(len(graph.initializer))):
         if graph.initializer[index].name not in wanted:
             del graph.initializer[index]

@@ -83,7 +83,26 @@ class TestRefusal:
     def test_a_tensor_that_nothing_makes(self, tmp_path: Path) -> None:
         proto = resnet_toy().proto
         proto.graph.node[3].input[1] = "ghost"
-        with pytest.raises(ModelError, match="reads 'ghost', which nothing before it makes"):
+        with pytest.raises(ModelError, match="reads 'ghost', which nothing makes"):
+            load_model(save(proto, tmp_path))
+
+    def test_a_tensor_that_is_given_and_made(self, tmp_path: Path) -> None:
+        proto = resnet_toy().proto
+        proto.graph.node[0].input[0] = "w0"
+        proto.graph.node[0].output[0] = "x"
+        with pytest.raises(ModelError, match="makes 'x', which is given"):
+            load_model(save(proto, tmp_path))
+
+    def test_a_cycle(self, tmp_path: Path) -> None:
+        proto = resnet_toy().proto
+        proto.graph.node[1].input[0] = "g"
+        with pytest.raises(ModelError, match="needs its own result"):
+            load_model(save(proto, tmp_path))
+
+    def test_an_input_without_a_rank(self, tmp_path: Path) -> None:
+        proto = resnet_toy().proto
+        proto.graph.input[0].type.tensor_type.ClearField("shape")
+        with pytest.raises(ModelError, match="'x' does not say how many axes it has"):
             load_model(save(proto, tmp_path))
 
     def test_a_tensor_made_twice(self, tmp_path: Path) -> None:
@@ -109,6 +128,15 @@ class TestNormalising:
         loaded = load_model(save(ir3_initializer_inputs().proto, tmp_path))
         assert [slot.name for slot in loaded.graph.inputs] == ["x"]
         assert loaded.proto.ir_version >= 4
+
+    def test_nodes_in_any_order_are_sorted(self, tmp_path: Path) -> None:
+        proto = resnet_toy().proto
+        wanted = [node.op_type for node in load_model(save(proto, tmp_path)).graph.nodes]
+        nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in proto.graph.node]
+        del proto.graph.node[:]
+        proto.graph.node.extend(reversed(nodes))
+        found = [node.op_type for node in load_model(save(proto, tmp_path)).graph.nodes]
+        assert found == wanted
 
     def test_dead_nodes_and_weights_go(self, tmp_path: Path) -> None:
         loaded = load_model(save(dead_branches().proto, tmp_path))
