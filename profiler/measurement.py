@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from profiler.codec_speeds import measure_codecs
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
+from profiler.exchange import measure_exchange
 from profiler.graph.fusion import Unit
 from profiler.graph.observation import Observation
 from profiler.graph.weights import StoredModel
@@ -89,6 +90,8 @@ def measure_profile(
     )
     progress("codecs")
     codecs = measure_codecs(_frontier_values(stored, observation, options.engine), clock)
+    progress("exchange")
+    exchange_ms = measure_exchange(clock)
     progress("memory")
     memory = measure_peak_memory(stored.full, observation.feeds, options.engine)
     machine = describe_machine()
@@ -113,6 +116,7 @@ def measure_profile(
         whole_spread_ms=whole.spread_ms,
         overhead_ms=0.0,
         border_ms_per_mb=0.0,
+        exchange_ms=exchange_ms,
         unattributed_ms=0.0,
         layers=(),
         peak_memory_bytes=memory,

@@ -44,6 +44,7 @@ class Preset:
         rates: How fast it works.
         overhead_ms: See :class:`~profiler.profile.Profile`.
         border_ms_per_mb: See :class:`~profiler.profile.Profile`.
+        exchange_ms: See :class:`~profiler.profile.Profile`.
         codecs: Speed of each codec.
         uncertainty: Relative band around every time.
         notes: What a reader of a prediction should know.
@@ -56,6 +57,7 @@ class Preset:
     rates: Rates
     overhead_ms: float
     border_ms_per_mb: float
+    exchange_ms: float
     codecs: Mapping[str, CodecSpeed]
     uncertainty: float
     notes: tuple[str, ...]
@@ -105,6 +107,7 @@ def load_preset(name: str) -> Preset:
             rates=Rates(rates["gmacs_s"], rates["bandwidth_gb_s"], rates["layer_us"]),
             overhead_ms=data["overhead_ms"]["value"],
             border_ms_per_mb=data["border_ms_per_mb"]["value"],
+            exchange_ms=data["exchange_ms"]["value"],
             codecs={key: CodecSpeed(**speed) for key, speed in data["codecs"]["value"].items()},
             uncertainty=data["uncertainty"]["value"],
             notes=(_origin(data["error"]), data["uncertainty"]["source"]),
@@ -156,6 +159,7 @@ def predict_profile(preset: Preset, loaded: LoadedModel, observation: Observatio
         whole_spread_ms=0.0,
         overhead_ms=preset.overhead_ms,
         border_ms_per_mb=preset.border_ms_per_mb,
+        exchange_ms=preset.exchange_ms,
         unattributed_ms=0.0,
         layers=layers,
         peak_memory_bytes=None,

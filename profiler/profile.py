@@ -126,6 +126,8 @@ class Profile:
             machine alone, if head and tail both ran here.
         unattributed_ms: Time in kernels that belong to no known node.
         layers: The costs, in execution order; no node is in two of them.
+        exchange_ms: What asking a worker costs over loopback besides model and codecs, both sides
+            together: frames, sockets, hand-overs between threads.
         peak_memory_bytes: What loading and running the model added to the process; None if unknown.
         codecs: Speed of each codec by its name.
         uncertainty: Relative band around every time: 0.1 means plus or minus 10 %.
@@ -144,6 +146,7 @@ class Profile:
     border_ms_per_mb: float
     unattributed_ms: float
     layers: tuple[LayerCost, ...]
+    exchange_ms: float
     peak_memory_bytes: int | None
     codecs: Mapping[str, CodecSpeed]
     uncertainty: float
@@ -187,7 +190,7 @@ class Profile:
     def scaled(self, factor: float, label: str) -> Profile:
         """Return the profile of a machine whose runtime is ``factor`` times as slow.
 
-        Only the model's times change. An emulated device slows its engine down, not the codecs.
+        Only the model's times change: an emulated device slows its engine, not codecs and sockets.
 
         Raises:
             ProfileError: The factor is not above 0.
@@ -252,6 +255,7 @@ class Profile:
             "border_ms_per_mb": self.border_ms_per_mb,
             "unattributed_ms": self.unattributed_ms,
             "layers": [{**vars(layer), "nodes": list(layer.nodes)} for layer in self.layers],
+            "exchange_ms": self.exchange_ms,
             "peak_memory_bytes": self.peak_memory_bytes,
             "codecs": {name: vars(speed).copy() for name, speed in self.codecs.items()},
             "uncertainty": self.uncertainty,

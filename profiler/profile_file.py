@@ -101,6 +101,7 @@ def profile_from_dict(data: Any) -> Profile:
         border_ms_per_mb=fields.number("border_ms_per_mb"),
         unattributed_ms=fields.number("unattributed_ms"),
         layers=tuple(_layer(item) for item in fields.items("layers")),
+        exchange_ms=fields.number("exchange_ms"),
         peak_memory_bytes=_optional_count(fields, "peak_memory_bytes"),
         codecs=_codecs(fields.mapping("codecs")),
         uncertainty=fields.number("uncertainty"),

@@ -123,6 +123,7 @@ def fake_profile(
         whole_spread_ms=0.0,
         overhead_ms=overhead_ms,
         border_ms_per_mb=0.0,
+        exchange_ms=0.0,
         unattributed_ms=0.0,
         layers=tuple(LayerCost(name, (name,), cost, 0.0) for name, cost in costs_ms.items()),
         peak_memory_bytes=None,

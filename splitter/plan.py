@@ -18,7 +18,8 @@ class Prediction:
     """What one frame is predicted to cost.
 
     The latency runs from the model's inputs being ready on the device to its outputs being there;
-    it is the sum of the other times. Results are encoded, sent and decoded within ``downlink_ms``.
+    it is the sum of the other times. Results are encoded, sent and decoded within ``downlink_ms``;
+    ``queue_ms`` is what frames, sockets and hand-overs between threads take on both sides.
     """
 
     latency_ms: float

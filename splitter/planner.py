@@ -141,6 +141,8 @@ class Weighing:
         self._crossing = {
             name: self._crossing_tensor(name) for name in names if name not in space.unsendable
         }
+        # Each side does half of what its whole exchange over loopback takes.
+        self._exchange_ms = (situation.device.exchange_ms + situation.cloud.exchange_ms) / 2
         empty_ms = link.uplink_ms(_REQUEST_BYTES) + link.downlink_ms(_REQUEST_BYTES)
         self.costs = CutCosts(
             device_ms=[situation.device.cost_of(unit.nodes) for unit in space.units],
@@ -150,7 +152,7 @@ class Weighing:
                 for name in space.readers
             },
             result_ms={name: self._result_ms(name) for name in space.graph.outputs},
-            cloud_fixed_ms=situation.cloud.overhead_ms + empty_ms,
+            cloud_fixed_ms=situation.cloud.overhead_ms + empty_ms + self._exchange_ms,
             device_fixed_ms=situation.device.overhead_ms,
         )
 
@@ -171,8 +173,9 @@ class Weighing:
         device_nodes = [name for index in cut.units for name in space.units[index].nodes]
         on_device = set(device_nodes)
         cloud_nodes = [node.name for node in space.graph.regular if node.name not in on_device]
-        encode_ms = uplink_ms = decode_ms = downlink_ms = 0.0
+        encode_ms = uplink_ms = queue_ms = decode_ms = downlink_ms = 0.0
         if cloud_nodes:
+            queue_ms = self._exchange_ms
             encode_ms, sending_ms, decode_ms = self._sums(tensors)
             uplink_ms = sending_ms + situation.link.uplink_ms(_REQUEST_BYTES)
             downlink_ms = situation.link.downlink_ms(_REQUEST_BYTES) + math.fsum(
@@ -181,13 +184,13 @@ class Weighing:
         border = self._border_bytes(cut.frontier)
         device_ms = situation.device.run_ms(device_nodes, border)
         cloud_ms = situation.cloud.run_ms(cloud_nodes, border)
-        parts = (device_ms, encode_ms, uplink_ms, decode_ms, cloud_ms, downlink_ms)
+        parts = (device_ms, encode_ms, uplink_ms, queue_ms, decode_ms, cloud_ms, downlink_ms)
         predicted = Prediction(
             latency_ms=math.fsum(parts),
             device_ms=device_ms,
             encode_ms=encode_ms,
             uplink_ms=uplink_ms,
-            queue_ms=0.0,
+            queue_ms=queue_ms,
             decode_ms=decode_ms,
             cloud_ms=cloud_ms,
             downlink_ms=downlink_ms,

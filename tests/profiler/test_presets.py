@@ -55,6 +55,7 @@ def test_every_preset_is_sound_and_says_where_it_comes_from(name: str) -> None:
         "engine_factor",
         "overhead_ms",
         "border_ms_per_mb",
+        "exchange_ms",
         "codecs",
         "uncertainty",
         "machine",

@@ -26,6 +26,7 @@ PROFILE = replace(
     whole_ms=10.0,
     overhead_ms=0.5,
     border_ms_per_mb=0.4,
+    exchange_ms=0.8,
     unattributed_ms=0.5,
 )
 
