@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiler.engine import EngineOptions
-from profiler.graph.feeds import parse_input_shapes, read_feeds, resolve_feeds
+from profiler.feed_arguments import add_feed_arguments, feeds_of
 from profiler.graph.model import load_model
 from profiler.graph.observation import observe
 from profiler.graph.weights import store_model
@@ -31,8 +31,7 @@ def run(arguments: Sequence[str] | None) -> int:
     if options.output:
         check_target(options.output)
     loaded = load_model(options.model)
-    given = read_feeds(options.feed) if options.feed else {}
-    feeds = resolve_feeds(loaded.graph.inputs, given, parse_input_shapes(options.input))
+    feeds, real = feeds_of(options, loaded.graph.inputs)
     engine = EngineOptions(threads=options.threads or available_threads())
     with (
         tempfile.TemporaryDirectory(prefix="headtail-") as folder,
@@ -50,7 +49,7 @@ def run(arguments: Sequence[str] | None) -> int:
         print(json.dumps(profile.to_dict(), allow_nan=False))
         return 0
     print(profile_text(profile))
-    if not set(given) >= set(feeds):
+    if not real:
         print("Inputs were made up; codec speeds depend on real values: give --feed FILE.npz.")
     if options.output:
         print(f"written to {options.output}")
@@ -76,16 +75,7 @@ def _parser() -> CommandParser:
     parser.add_argument(
         "--runs", type=_count, metavar="N", help="counted runs (default: 7 to 100, about 3 s)"
     )
-    parser.add_argument(
-        "--feed", type=Path, metavar="FILE.npz", help="inputs to run with, one array for each"
-    )
-    parser.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="NAME:1x3x224x224",
-        help="shape of an input with free axes; may be given several times",
-    )
+    add_feed_arguments(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="PROFILE.json", help="write the profile to a file"
     )

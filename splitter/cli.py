@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
-from profiler.graph.feeds import parse_input_shapes, read_feeds, resolve_feeds
+from profiler.feed_arguments import add_feed_arguments, feeds_of
 from profiler.graph.model import load_model
 from profiler.graph.observation import observe
 from profiler.graph.weights import store_model
@@ -65,9 +65,7 @@ def _plan(
     progress("loading")
     loaded = load_model(options.model)
     config = find_model_config(options.model, options.model_config)
-    given = read_feeds(options.feed) if options.feed else {}
-    feeds = resolve_feeds(loaded.graph.inputs, given, parse_input_shapes(options.input))
-    real = set(given) >= set(feeds)
+    feeds, real = feeds_of(options, loaded.graph.inputs)
     notes = [] if real else ["Inputs were made up; sizes of encoded tensors need --feed FILE.npz."]
     picture = None
     if config.preprocess is not None:
@@ -130,16 +128,7 @@ def _parser() -> CommandParser:
         metavar="CODEC",
         help="how tensors travel: raw, float16, affine8 or affine4 (default: %(default)s)",
     )
-    parser.add_argument(
-        "--feed", type=Path, metavar="FILE.npz", help="real inputs, one array for each"
-    )
-    parser.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="NAME:1x3x224x224",
-        help="shape of an input with free axes; may be given several times",
-    )
+    add_feed_arguments(parser)
     parser.add_argument(
         "--model-config",
         type=Path,
