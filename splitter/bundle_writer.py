@@ -103,7 +103,7 @@ def write_bundle(
     """
     cuts = [_whole_on_one_side(stored, contents, cut_id) for cut_id in (DEVICE_ONLY, CLOUD_ONLY)]
     apart: dict[str, float] = {}
-    whole = run_parts(engine, stored.full, None, contents.feeds)
+    whole = _run_repeatably(engine, stored, contents.feeds)
     for split in _splits(contents.plan):
         bundled = _write_split(stored, contents, split)
         parts = run_parts(engine, bundled.head, bundled.tail, contents.feeds)
@@ -120,6 +120,20 @@ def write_bundle(
     _sync(stored.folder)
     _move_into_place(stored.folder, target)
     return apart
+
+
+def _run_repeatably(engine: Engine, stored: StoredModel, feeds: Feeds) -> Mapping[str, Any]:
+    """Return the whole model's answer, if it gives the same one twice."""
+    session = engine.load(stored.full)
+    # In one session: a new one would start its random numbers from the same seed.
+    first, second = session.run(feeds), session.run(feeds)
+    session.close()
+    if disagreement(first, second) > _tolerance(first.values()):
+        raise ExtractionError(
+            f"{stored.loaded.identity.name} answers the same input differently each time (a random "
+            "operator, or dropout in training mode?), so no part can be checked against it"
+        )
+    return first
 
 
 def _splits(plan: Plan) -> list[Candidate]:

@@ -11,6 +11,7 @@ from functools import cached_property
 from profiler.graph.fusion import Unit
 from profiler.graph.graph import Graph
 from profiler.graph.observation import ObservedTensor
+from protocol.limits import Limits
 from splitter.errors import CutError
 
 DEVICE_ONLY = "device"
@@ -43,7 +44,8 @@ class CutSpace:
     Attributes:
         graph: The graph.
         units: Its units in topological order.
-        unsendable: Tensors that no codec carries: sequences, optionals, strings, exotic floats.
+        unsendable: Tensors that no message carries: sequences, optionals, strings, exotic floats,
+            and what is above the limits of a message.
     """
 
     graph: Graph
@@ -54,8 +56,17 @@ class CutSpace:
     def of(
         cls, graph: Graph, units: tuple[Unit, ...], tensors: Mapping[str, ObservedTensor]
     ) -> CutSpace:
-        """Return the cuts that an observation allows."""
-        return cls(graph, units, frozenset(name for name, t in tensors.items() if not t.sendable))
+        """Return the cuts that an observation, and what a message may hold, allow."""
+        limits = Limits()
+        unsendable = frozenset(
+            name
+            for name, tensor in tensors.items()
+            if not tensor.sendable
+            or tensor.raw_bytes > limits.tensor_bytes
+            or len(tensor.shape) > limits.rank
+            or len(name) > limits.name_characters
+        )
+        return cls(graph, units, unsendable)
 
     @cached_property
     def maker(self) -> dict[str, int]:
@@ -110,7 +121,7 @@ class CutSpace:
         cut = self._cut(device)
         for name in (*cut.frontier, *cut.results):
             if name in self.unsendable:
-                raise CutError(f"tensor {name!r} cannot cross a cut: no codec carries its type")
+                raise CutError(f"tensor {name[:80]!r} cannot cross a cut: no message carries it")
         return cut
 
     def _cut(self, device: frozenset[int]) -> Cut:
@@ -131,7 +142,9 @@ class CutSpace:
     def legal(self, units: frozenset[int]) -> Cut | None:
         """Return the cut, or ``None`` where something that cannot be sent would cross."""
         cut = self._cut(units)
-        return None if self.unsendable.intersection((*cut.frontier, *cut.results)) else cut
+        crossing = (*cut.frontier, *cut.results)
+        many = max(len(cut.frontier), len(cut.results)) > Limits().tensors
+        return None if many or self.unsendable.intersection(crossing) else cut
 
     def prefixes(self) -> Iterator[Cut]:
         """Yield the legal cuts after each unit in topological order, from none to all."""

@@ -94,21 +94,19 @@ def prefix_costs_ms(space: CutSpace, costs: CutCosts) -> list[float]:
 def minimum_cut(space: CutSpace, costs: CutCosts) -> Cut:
     """Return a cut of least latency over all legal cuts, device-only and cloud-only included.
 
-    Exact up to rounding of each cost by 2**-29 of the cheaper of device-only and cloud-only.
+    Exact up to rounding of each cost by 2**-29 of the cheaper of device-only and cloud-only, unless
+    more tensors cross the best cut than a message carries; then the better of those two.
 
     Raises:
         PlanError: A cost is negative or not a number.
     """
     _check(costs)
-    known = [space.cut(range(len(space.units)))]
-    nothing = space.legal(frozenset())
-    if nothing is not None:
-        known.append(nothing)
+    known = list(filter(None, map(space.legal, (frozenset(range(len(space.units))), frozenset()))))
     bound_ms = min(cut_cost_ms(space, cut, costs) for cut in known)
     # Fixed costs depend only on whether a side is used at all. The best cut without them is the
     # best of those that pay both; the two that pay one are compared beside it.
-    choices = [space.cut(_least(space, costs, bound_ms)), *known] if bound_ms else known
-    return min(choices, key=lambda cut: cut_cost_ms(space, cut, costs))
+    least = space.legal(_least(space, costs, bound_ms)) if bound_ms else None
+    return min(filter(None, (least, *known)), key=lambda cut: cut_cost_ms(space, cut, costs))
 
 
 def _check(costs: CutCosts) -> None:

@@ -81,8 +81,11 @@ def make_plan(situation: Situation) -> Plan:
     space = situation.space
     nothing = space.legal(frozenset())
     if nothing is None:
-        name = min(space.unsendable.intersection((*space.graph.input_names, *space.graph.outputs)))
-        raise PlanError(f"{name!r} is of a type that cannot be sent; the model stays whole")
+        names = space.unsendable.intersection((*space.graph.input_names, *space.graph.outputs))
+        what = f"{min(names)[:80]!r}" if names else "so many inputs or outputs"
+        raise PlanError(
+            f"no message carries {what} (its type, or above a limit); the model stays whole"
+        )
     weighed = Weighing(situation)
     cuts = {cut.id: cut for cut in _short_list(space, weighed.costs)}
     ranked = sorted(
@@ -115,8 +118,9 @@ def _short_list(space: CutSpace, costs: CutCosts) -> Iterable[Cut]:
     totals = prefix_costs_ms(space, costs)
     ranked = sorted(range(len(totals)), key=totals.__getitem__)[: _CANDIDATES + 2]
     for end in {*ranked, 0, len(space.units)}:
-        if math.isfinite(totals[end]):
-            yield space.cut(range(end))
+        cut = space.legal(frozenset(range(end)))
+        if cut is not None and math.isfinite(totals[end]):
+            yield cut
     yield minimum_cut(space, costs)
 
 

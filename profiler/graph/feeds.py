@@ -7,19 +7,23 @@ import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from profiler.errors import FeedError
 from profiler.values import TensorSlot
+from protocol.limits import Limits
+from protocol.tensors import Dtype
 
 Feeds = dict[str, npt.NDArray[np.generic]]
 
 # A model's input name may hold a slash, which a file name in a zip archive had better not.
 SLASH = "__slash__"
 _SEED = 20170409
-_LARGEST_BYTES = 1 << 31
+_LARGEST_BYTES = Limits().tensor_bytes
+_SENDABLE = frozenset(get_args(Dtype))
 
 
 def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -36,8 +40,6 @@ def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
         if name in shapes:
             raise FeedError(f"--input gives {name!r} twice; give each input once")
         shapes[name] = tuple(int(number) for number in numbers.split("x")) if numbers else ()
-        if math.prod(shapes[name]) * 8 > _LARGEST_BYTES:
-            raise FeedError(f"--input {text!r} asks for more than {_LARGEST_BYTES >> 30} GiB")
     return shapes
 
 
@@ -83,6 +85,8 @@ def resolve_feeds(
 def _feed(
     slot: TensorSlot, given: npt.NDArray[np.generic] | None, shape: tuple[int, ...] | None
 ) -> npt.NDArray[np.generic]:
+    if slot.dtype not in _SENDABLE:
+        raise FeedError(f"input {slot.name!r} is {slot.dtype}, which cannot be fed or sent")
     if given is not None:
         if not slot.accepts(str(given.dtype), given.shape):
             raise FeedError(
@@ -103,16 +107,16 @@ def _feed(
             f"input {slot.name!r} was given the shape {list(shape)}; "
             f"the model wants {_shape_text(slot.shape)}"
         )
+    if math.prod(shape) * np.dtype(slot.dtype).itemsize > _LARGEST_BYTES:
+        raise FeedError(
+            f"input {slot.name!r} of shape {list(shape)} takes more than "
+            f"{_LARGEST_BYTES >> 20} MiB, which no message carries"
+        )
     return _noise(slot, shape)
 
 
 def _noise(slot: TensorSlot, shape: tuple[int, ...]) -> npt.NDArray[np.generic]:
-    try:
-        dtype = np.dtype(slot.dtype)
-    except TypeError:
-        dtype = np.dtype(object)
-    if dtype.kind not in "fiub":
-        raise FeedError(f"input {slot.name!r} is {slot.dtype}, which cannot be made up or sent")
+    dtype = np.dtype(slot.dtype)
     if dtype.kind == "f":
         return np.random.default_rng(_SEED).standard_normal(shape).astype(dtype)
     return np.zeros(shape, dtype)

@@ -9,6 +9,7 @@ from typing import Any
 
 import onnx
 
+from profiler.errors import ModelError
 from profiler.values import TensorSlot
 
 _RANDOM_OPERATORS = frozenset(
@@ -167,7 +168,10 @@ def tensor_dtype(elem_type: int) -> str:
     """Return the numpy dtype name of an ONNX element type (``string`` for strings)."""
     if elem_type == onnx.TensorProto.STRING:
         return "string"
-    return str(onnx.helper.tensor_dtype_to_np_dtype(elem_type))
+    try:
+        return str(onnx.helper.tensor_dtype_to_np_dtype(elem_type))
+    except KeyError:
+        raise ModelError(f"a tensor has the unknown element type {elem_type}") from None
 
 
 def build_graph(proto: onnx.GraphProto) -> Graph:

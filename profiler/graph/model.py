@@ -60,10 +60,10 @@ def load_model(path: Path | str) -> LoadedModel:
 
 
 def _read(path: Path) -> onnx.ModelProto:
-    if path.is_dir():
-        raise ModelError(f"{path} is a folder; name the .onnx file in it")
     try:
         data = path.read_bytes()
+    except IsADirectoryError:
+        raise ModelError(f"{path} is a folder; name the .onnx file in it") from None
     except FileNotFoundError:
         raise ModelError(f"there is no file {path}") from None
     except OSError as error:
@@ -72,7 +72,9 @@ def _read(path: Path) -> onnx.ModelProto:
     try:
         proto.ParseFromString(data)
     except DecodeError:
-        raise ModelError(f"{path} is not an ONNX model, or it is truncated") from None
+        raise ModelError(
+            f"{path} is not an ONNX model, or it is truncated or nested too deeply"
+        ) from None
     if not proto.graph.node or not proto.opset_import or not proto.graph.output:
         raise ModelError(f"{path} is not an ONNX model: it has no nodes, outputs or opset")
     return proto
@@ -111,9 +113,10 @@ def external_file(model: Path, location: str) -> Path:
         raise ModelError(f"{model}: weights location {location!r} leaves the model's folder")
     folder, real_folder = model.parent.resolve(), model.resolve().parent
     for candidate in (model.parent / relative, real_folder / relative):
-        if not candidate.is_file():
+        try:
+            real = candidate.resolve(strict=True)
+        except OSError:  # missing, or a name that no file can have
             continue
-        real = candidate.resolve()
         if real.is_relative_to(folder) or real.is_relative_to(real_folder):
             return real
         raise ModelError(

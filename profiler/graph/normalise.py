@@ -84,8 +84,8 @@ def _refuse_unsupported(graph: onnx.GraphProto) -> None:
         if not value.type.HasField("tensor_type"):
             kind = value.type.WhichOneof("value") or "untyped value"
             raise ModelError(
-                f"input {value.name!r} is a {kind.removesuffix('_type')}, not a tensor; "
-                "only models with tensor inputs can be split"
+                f"input {value.name!r} is of type {kind.removesuffix('_type')}; "
+                "only models whose inputs are tensors can be split"
             )
         if not value.type.tensor_type.HasField("shape"):
             raise ModelError(

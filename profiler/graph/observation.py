@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -133,6 +134,9 @@ def _failure(
         return f"{model}: ONNX Runtime crashed on this model ({name} at step {result.get('step')})"
     lines = [line for line in process.stderr.splitlines() if line.strip()]
     reason = lines[-1].strip() if lines else f"exit code {process.returncode}"
+    # Past the runtime's own prefixes, and past the path of our copy of the model.
+    reason = re.sub(r"^.*?\[ONNXRuntimeError\] : \d+ : \w+ : ", "", reason)
+    reason = re.sub(r"^Load model from .*? failed:", "", reason).replace(str(stored.folder), "")
     return f"{model}: ONNX Runtime cannot run this model: {reason}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,15 +119,31 @@ def _point_into_weights_file(tensor: onnx.TensorProto, offset: int, length: int)
         tensor.external_data.add(key=key, value=str(value))
 
 
+def _weight_bytes(tensor: onnx.TensorProto) -> int:
+    elements = math.prod(tensor.dims)
+    name = onnx.TensorProto.DataType.Name(tensor.data_type)
+    if name.endswith("INT4") or name.startswith("FLOAT4"):
+        return (elements + 1) // 2  # two in a byte
+    if name.endswith("INT2"):
+        return (elements + 3) // 4
+    return elements * onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+
+
 def _external_chunks(loaded: LoadedModel, tensor: onnx.TensorProto) -> Iterator[bytes]:
     entry = external_entry(tensor)
     path = loaded.external_file(entry.get("location", ""))
     size = path.stat().st_size
     try:
         offset = int(entry.get("offset", "0"))
-        length = int(entry["length"]) if "length" in entry else size - offset
+        declared = int(entry.get("length", "0"))
     except ValueError:
         raise ModelError(f"{loaded.path}: weight {tensor.name!r} has no valid position") from None
+    length = _weight_bytes(tensor)
+    if declared not in {0, length}:  # 0 and absent both mean that the shape says it
+        raise ModelError(
+            f"{loaded.path}: weight {tensor.name!r} takes {length} bytes by its shape, "
+            f"but {declared} are declared"
+        )
     if offset < 0 or length < 0 or offset + length > size:
         raise ModelError(
             f"{loaded.path}: weight {tensor.name!r} ends at byte {offset + length} of "

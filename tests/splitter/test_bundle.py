@@ -21,14 +21,14 @@ from splitter.extraction import disagreement, run_parts
 from splitter.planner import make_plan
 from tests.splitter.helpers import ENGINE, Prepared, prepare_file
 from tests.splitter.test_planner import situation_of
-from tests.zoo import chain_cnn, multi_output
-
-ZOO_MODELS = {"chain": chain_cnn, "outputs": multi_output}
+from tests.zoo import ZooModel, chain_cnn, dead_branches, multi_output, noise, parsed
 
 
-def make_bundle(target: Path, scratch: Path, name: str = "chain", **changes: Any) -> Prepared:
-    model = ZOO_MODELS[name]()
-    path = scratch / f"{name}.onnx"
+def make_bundle(
+    target: Path, scratch: Path, model: ZooModel | None = None, **changes: Any
+) -> Prepared:
+    model = model or chain_cnn()
+    path = scratch / "chain.onnx"
     path.write_bytes(model.proto.SerializeToString())
     with bundle_workspace(target) as folder:
         prepared = prepare_file(path, model.feeds, folder)
@@ -48,9 +48,9 @@ def bundle(tmp_path: Path) -> Bundle:
     return open_bundle(tmp_path / "bundle")
 
 
-@pytest.mark.parametrize("name", ZOO_MODELS)
-def test_every_cut_of_a_bundle_gives_the_whole_answer(name: str, tmp_path: Path) -> None:
-    prepared = make_bundle(tmp_path / "bundle", tmp_path, name)
+@pytest.mark.parametrize("make", [chain_cnn, multi_output, dead_branches])
+def test_every_cut_of_a_bundle_gives_the_whole_answer(make: type, tmp_path: Path) -> None:
+    prepared = make_bundle(tmp_path / "bundle", tmp_path, make())
     bundle = open_bundle(tmp_path / "bundle")
     whole = ENGINE.load(prepared.path).run(prepared.feeds)
     assert {"device", "cloud"} < set(bundle.cuts)
@@ -128,6 +128,18 @@ def test_a_failing_part_leaves_the_old_bundle(tmp_path: Path) -> None:
         with pytest.raises(ExtractionError, match="away from the whole model"):
             write_bundle(prepared.stored, contents, Liar(), target)
     assert open_bundle(target).labels == ("old",)
+
+
+def test_a_model_that_answers_at_random_is_refused(tmp_path: Path) -> None:
+    proto = parsed(
+        """g (float[2,4] x) => (float[2,4] y) {
+        a = Tanh (x)
+        r = RandomNormalLike (a)
+        y = Add (a, r) }"""
+    )
+    with pytest.raises(ExtractionError, match="differently each time"):
+        make_bundle(tmp_path / "b", tmp_path, ZooModel(proto, {"x": noise(2, 4)}))
+    assert not (tmp_path / "b").exists()
 
 
 @pytest.mark.parametrize("step", ["fsync", "renameat2", "rename"])

@@ -12,6 +12,7 @@ from profiler.graph.graph import Graph, Node
 from profiler.values import TensorSlot
 from splitter.cuts import CutSpace
 from splitter.errors import CutError
+from splitter.partitioner import CutCosts, minimum_cut
 from tests.splitter.graphs import spaces
 
 
@@ -92,3 +93,14 @@ def test_samples_and_prefixes_are_legal_and_different(space: CutSpace) -> None:
 def test_every_output_is_kept_or_a_result(space: CutSpace) -> None:
     for cut in space.all_cuts():
         assert sorted((*cut.kept, *cut.results)) == sorted(space.graph.outputs)
+
+
+def test_no_more_tensors_cross_than_a_message_carries() -> None:
+    wide = [node(f"n{i}", "x") for i in range(300)]
+    joined = Node("join", "Op", "", tuple(f"n{i}.out" for i in range(300)), ("y",))
+    space = small_space(*wide, joined, outputs=("y",))
+    assert space.legal(frozenset(range(300))) is None
+    assert space.legal(frozenset(range(200))) is not None
+    free = dict.fromkeys(space.readers, 0.0)
+    costs = CutCosts([0.0] * 300 + [100.0], [1.0] * 300 + [0.0], free, {"y": 0.0})
+    assert minimum_cut(space, costs).id == "device"

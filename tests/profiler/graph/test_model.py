@@ -77,7 +77,7 @@ class TestRefusal:
         proto.graph.input.append(
             helper.make_tensor_sequence_value_info("many", TensorProto.FLOAT, None)
         )
-        with pytest.raises(ModelError, match="'many' is a sequence, not a tensor"):
+        with pytest.raises(ModelError, match="'many' is of type sequence"):
             load_model(save(proto, tmp_path))
 
     def test_a_tensor_that_nothing_makes(self, tmp_path: Path) -> None:
@@ -97,6 +97,12 @@ class TestRefusal:
         proto = resnet_toy().proto
         proto.graph.node[1].input[0] = "g"
         with pytest.raises(ModelError, match="needs its own result"):
+            load_model(save(proto, tmp_path))
+
+    def test_an_unknown_element_type(self, tmp_path: Path) -> None:
+        proto = resnet_toy().proto
+        proto.graph.input[0].type.tensor_type.elem_type = 999
+        with pytest.raises(ModelError, match="unknown element type 999"):
             load_model(save(proto, tmp_path))
 
     def test_an_input_without_a_rank(self, tmp_path: Path) -> None:
@@ -202,6 +208,33 @@ class TestExternalWeights:
         (tmp_path / "w.data").write_bytes(bytes(100))
         with pytest.raises(ModelError, match=r"ends at byte 256 of w\.data, which has 100"):
             store_model(load_model(path), tmp_path)
+
+    @pytest.mark.parametrize("size", [256, 300])
+    @pytest.mark.parametrize("declared", ["0", None])
+    def test_without_a_length_the_shape_says_it(
+        self, declared: str | None, size: int, tmp_path: Path
+    ) -> None:
+        (tmp_path / "w.data").write_bytes(noise(64).tobytes() + bytes(size - 256))
+        proto = with_external_weight("w.data")
+        entries = proto.graph.initializer[0].external_data
+        length = next(i for i, entry in enumerate(entries) if entry.key == "length")
+        if declared is None:
+            del entries[length]
+        else:
+            entries[length].value = declared
+        folder = tmp_path / "stored"
+        folder.mkdir()
+        whole = onnx.load(store_model(load_model(save(proto, tmp_path)), folder).full)
+        assert np.array_equal(numpy_helper.to_array(whole.graph.initializer[0]), noise(64))
+
+    def test_a_wrong_length_or_an_impossible_name_is_told(self, tmp_path: Path) -> None:
+        (tmp_path / "w.data").write_bytes(bytes(256))
+        path = save(with_external_weight("w.data", length=200), tmp_path)
+        with pytest.raises(ModelError, match="takes 256 bytes by its shape, but 200 are declared"):
+            store_model(load_model(path), tmp_path)
+        path = save(with_external_weight("w" * 5000), tmp_path)
+        with pytest.raises(ModelError, match="is missing"):
+            load_model(path)
 
     def test_mounted_volumes_and_hub_caches_work(self, tmp_path: Path) -> None:
         """Folders made of links: a Kubernetes volume, a hub's cache, a pointer to a version."""
