@@ -115,7 +115,11 @@ def _check(spec: TensorSpec, slot: TensorSlot, preprocess: ImagePreprocess | Non
     """
     if preprocess is not None and _are_pixels(spec, slot):
         wanted = f"uint8[{preprocess.height}, {preprocess.width}, 3]"
-        fits = spec.shape == (preprocess.height, preprocess.width, 3)
+        # The picture must fit what the agent declared, and what it declared must fit the model:
+        # a picture of some kilobytes can be declared to have a gigabyte of pixels.
+        fits = spec.shape == (preprocess.height, preprocess.width, 3) and slot.accepts(
+            "float32", preprocess.output_shape
+        )
     else:
         axes = ", ".join("any" if axis is None else str(axis) for axis in slot.shape)
         wanted = f"{slot.dtype}[{axes}]"

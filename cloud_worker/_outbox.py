@@ -27,7 +27,7 @@ class Outbox:
     """Sends, and holds for a while what a slow peer's pipe has no room for.
 
     A ROUTER socket does not tell when one peer has room again, so what is held is tried again and
-    again. What is given up is not lost: the agent repeats its request and the reply cache answers.
+    again. Of what is given up the frame is finished on the device; a repeat finds it in the cache.
 
     Args:
         socket: A ROUTER socket with ROUTER_MANDATORY.

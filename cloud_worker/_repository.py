@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from cloud_worker.errors import RepositoryError
-from profiler.errors import ProfilerError
 from splitter.bundle import is_bundle, open_bundle
-from splitter.errors import SplitterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -107,7 +105,10 @@ def read_folder(folder: Path) -> FolderContent:
 def _candidates(folder: Path) -> list[Path]:
     if is_bundle(folder):
         return [folder]
-    paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    try:
+        paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        raise RepositoryError(f"{folder} cannot be read: {error.strerror}") from None
     return [path for path in paths if path.is_dir() or path.suffix == ".onnx"]
 
 
@@ -115,7 +116,7 @@ def _read(path: Path) -> ModelEntry | str:
     """The model at a path, or why it cannot be served."""
     try:
         return _bundle_entry(path) if path.is_dir() else _bare_entry(path)
-    except (ProfilerError, SplitterError, RepositoryError, OSError) as error:
+    except Exception as error:  # noqa: BLE001 (one bad file must not keep the rest from serving)
         text = str(error)
         return text if str(path) in text else f"{path}: {text}"
 

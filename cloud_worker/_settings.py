@@ -1,4 +1,4 @@
-"""How much a worker grants, holds and waits. Light: standard library only."""
+"""How much a worker grants, holds and waits. Light."""
 
 from __future__ import annotations
 

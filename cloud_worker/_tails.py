@@ -13,7 +13,7 @@ from cloud_worker.errors import IllegalCutError, LoadError
 from profiler.errors import EngineError, ProfilerError
 from protocol import Dtype
 from splitter.bundle import open_bundle
-from splitter.errors import CutError, SplitterError
+from splitter.errors import BundleError, CutError, SplitterError
 
 if TYPE_CHECKING:
     from cloud_worker._repository import ModelEntry, ModelRepository
@@ -81,7 +81,12 @@ class TailLoader:
 
     def _bundled(self, entry: ModelEntry, key: TailKey) -> Session | None:
         for folder in entry.bundles:
-            bundle = _open_same(folder, entry)
+            try:
+                bundle = _open_same(folder, entry)
+            except (BundleError, LoadError):
+                if entry.bare is None and len(entry.bundles) == 1:
+                    raise
+                continue  # damaged or replaced; the same model lies elsewhere, too
             for cut in bundle.cuts.values():
                 frontier = {tensor.slot.name for tensor in cut.frontier}
                 results = {slot.name for slot in cut.results}

@@ -1,6 +1,6 @@
 """The agent's decisions: pure functions from what is known to an enum. No sockets, no clocks.
 
-Light: standard library only.
+Light.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LOCAL_SHARE = 0.25
+_FINISH_MARGIN = 1.25  # the next finish may take longer than the last one did
 """The part of a frame's deadline that is kept for finishing it on the device."""
 
 
@@ -78,9 +79,16 @@ def after_loss(loss: Loss, sent_times: int) -> Next:
     return Next.FINISH_HERE
 
 
-def cloud_limit_s(started_s: float, deadline_s: float) -> float:
-    """The moment at which a frame stops waiting for the cloud."""
-    return started_s + deadline_s * (1 - LOCAL_SHARE)
+def cloud_limit_s(started_s: float, deadline_s: float, finish_s: float) -> float:
+    """The moment at which a frame stops waiting for the cloud.
+
+    Args:
+        started_s: When the frame's time began.
+        deadline_s: The time it has.
+        finish_s: What finishing a frame on the device took last; 0 if it is not known yet.
+    """
+    reserve_s = max(deadline_s * LOCAL_SHARE, finish_s * _FINISH_MARGIN)
+    return started_s + max(0.0, deadline_s - reserve_s)
 
 
 def backoff_s(attempt: int, jitter: float, first_s: float, last_s: float) -> float:

@@ -7,7 +7,7 @@ knows a socket, a clock or a thread, so each test writes its own course of event
       ▲                 │  └────REFUSE────▶ REFUSED ──after its wait, HELLO──▶ HELLO_SENT
       └────no answer────┘
 
-Light: standard library only.
+Light.
 """
 
 from __future__ import annotations

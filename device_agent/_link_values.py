@@ -1,6 +1,6 @@
 """What the link to a worker is made of: its states, its patience, its counters, one session.
 
-Light: standard library only.
+Light.
 """
 
 from __future__ import annotations

@@ -58,6 +58,11 @@ class CutParts:
         """Pick the model's outputs, in its order."""
         return {name: known[name] for name in self._outputs}
 
+    def load_tail(self) -> None:
+        """Load what finishes a frame here: when the link has gone there is no time for it."""
+        if self._cut.tail is not None:
+            self._session(self._cut.tail)
+
     def merge(self, known: Arrays, results: Arrays) -> dict[str, NDArray[Any]]:
         """Join the head's outputs with the tail's results that came from the worker.
 

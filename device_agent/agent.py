@@ -57,8 +57,8 @@ class Agent:
         bundle: The opened bundle.
         worker: The worker's address, ``tcp://HOST:PORT``; not needed for the cut ``device``.
         cut: The id of a cut of the bundle; None takes the plan's.
-        deadline_ms: The time in which each frame shall be answered. A quarter of it is kept for
-            finishing the frame on the device.
+        deadline_ms: The time in which each frame shall be answered. Of it, a quarter, or what the
+            last finish on the device took and some more, is kept for finishing the frame there.
         engine: Runs the models; None takes ONNX Runtime on the threads this process may use.
         transport: Reaches the worker; None opens a ZeroMQ socket to ``worker``.
         clock: The time.
@@ -109,6 +109,7 @@ class Agent:
         engine = engine or OnnxRuntimeEngine(EngineOptions(threads=available_threads()))
         outputs = tuple(slot.name for slot in bundle.outputs)
         self._parts = CutParts(self.cut, engine, outputs)
+        self._finish_s = 0.0  # what the last local finish took
         self._channel: WorkerChannel | None = None
         self._remote: RemoteTail | None = None
 
@@ -126,6 +127,7 @@ class Agent:
                 # First only connect and say HELLO: the worker loads its part while we load ours.
                 self._channel.greet(Patience(connect_s=_CONNECT_FIRST_S, welcome_s=0.0))
             self._parts.load_head()
+            self._parts.load_tail()
             if self._channel is not None:
                 self._greet(self._channel)
                 self._remote = self._open_remote(self._channel)
@@ -205,7 +207,7 @@ class Agent:
             remote = RemoteAnswer(self._parts.outputs(known), Reason.PLANNED)
             computed_on = ComputedOn.DEVICE
         else:
-            limit_s = cloud_limit_s(started_s, self._deadline_s)
+            limit_s = cloud_limit_s(started_s, self._deadline_s, self._finish_s)
             remote = self._remote.ask(frame, known, limit_s)
             computed_on = ComputedOn.CLOUD
         times.update(remote.times)
@@ -215,6 +217,7 @@ class Agent:
             finish_s = self._clock.monotonic()
             outputs = self._parts.run_tail(known)
             times["finish_ms"] = self._since_ms(finish_s)
+            self._finish_s = times["finish_ms"] / 1000
         latency_ms = self._since_ms(started_s)
         return Answer(
             frame=number,

@@ -5,7 +5,13 @@ Names load on first use (PEP 562), so that a board, which has no onnx, can impor
 
 from __future__ import annotations
 
+import os
+
 from protocol.lazy import lazy_exports
+
+# ONNX Runtime reports models and machines to its makers unless told not to before it is imported,
+# and every import of it in this project goes through this package.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 _MODULES = {
     "CodecSpeed": "profile",
@@ -37,7 +43,7 @@ _MODULES = {
     "Session": "engine",
     "StoredModel": "graph.weights",
     "TensorSlot": "values",
-    "Unit": "graph.fusion",
+    "Unit": "graph.graph",
     "Work": "costs",
     "available_threads": "machine",
     "describe_machine": "machine",

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 if TYPE_CHECKING:
-    from profiler.graph.fusion import Unit
-    from profiler.graph.graph import Graph, Node
+    from profiler.graph.graph import Graph, Node, Unit
     from profiler.values import TensorSlot
 
 __all__ = [

@@ -26,6 +26,7 @@ _WARM_UP = 5
 _IDLE_S = 0.02
 _REQUEST_ELEMENTS = 5_000  # 20 kB, a small frontier
 _RESULT_ELEMENTS = 1_000
+_PATIENCE_S = 10.0
 _STOP = b"stop"
 
 
@@ -42,12 +43,15 @@ def measure_exchange(clock: FineClock, sleep: Callable[[float], None] = time.sle
     Returns:
         The median, in milliseconds, of both sides together.
     """
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     limits = Limits()
-    worker, address = worker_socket(context, "tcp://127.0.0.1:0", limits)
-    agent = agent_socket(context, address, limits)
-    thread = threading.Thread(target=_serve, args=(worker, limits), name="echo")
+    addresses: queue.SimpleQueue[str] = queue.SimpleQueue()
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    thread = threading.Thread(
+        target=_serve, args=(context, addresses, limits), name="echo", daemon=True
+    )
     thread.start()
+    agent = agent_socket(context, addresses.get(timeout=_PATIENCE_S), limits)
+    agent.setsockopt(zmq.RCVTIMEO, round(_PATIENCE_S * 1000))
     try:
         request = _request()
         times_ms = []
@@ -59,14 +63,18 @@ def measure_exchange(clock: FineClock, sleep: Callable[[float], None] = time.sle
             times_ms.append((clock.monotonic() - before) * 1e3)
     finally:
         agent.send_multipart([_STOP])
-        thread.join()
+        thread.join(_PATIENCE_S)
         agent.close()
-        context.term()
+        context.destroy(linger=0)
     return statistics.median(times_ms[_WARM_UP:])
 
 
-def _serve(socket: zmq.Socket[bytes], limits: Limits) -> None:
+def _serve(
+    context: zmq.Context[zmq.Socket[bytes]], addresses: queue.SimpleQueue[str], limits: Limits
+) -> None:
     """Answer requests as a worker does: one thread has the socket, another one computes."""
+    socket, address = worker_socket(context, "tcp://127.0.0.1:0", limits)
+    addresses.put(address)
     asked: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
     answered: queue.SimpleQueue[Result] = queue.SimpleQueue()
     results = (_tensor(_RESULT_ELEMENTS),)

@@ -15,8 +15,7 @@ from profiler.timing import middle_mean, summarise
 if TYPE_CHECKING:
     import onnx
 
-    from profiler.graph.fusion import Unit
-    from profiler.graph.graph import Graph
+    from profiler.graph.graph import Graph, Unit
 
 __all__ = ["Attribution", "Kernel", "attribute_kernels", "read_kernels"]
 

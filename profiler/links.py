@@ -1,6 +1,6 @@
 """Links between device and cloud: how they are written and how long bytes take on them.
 
-Light: standard library only.
+Light.
 """
 
 from __future__ import annotations

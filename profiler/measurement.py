@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from profiler.codec_speeds import measure_codecs
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
 from profiler.exchange import measure_exchange
-from profiler.graph.fusion import Unit
+from profiler.graph.graph import Unit
 from profiler.graph.observation import Observation
 from profiler.graph.weights import StoredModel
 from profiler.kernels import Attribution, attribute_kernels, read_kernels

@@ -1,6 +1,6 @@
 """Profiles: what every layer of one model costs on one machine, measured or predicted.
 
-Light: standard library only.
+Light.
 
 How costs are defined (all times in ms, for one run with the profile's input shapes):
 

@@ -1,6 +1,6 @@
 """Profiles as JSON files, read strictly: a wrong cost would make a wrong plan without a word.
 
-Light: standard library only.
+Light.
 """
 
 from __future__ import annotations

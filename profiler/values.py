@@ -1,4 +1,4 @@
-"""Values that describe models and their tensors. Light: standard library only."""
+"""Values that describe models and their tensors. Light."""
 
 from __future__ import annotations
 

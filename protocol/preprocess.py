@@ -161,6 +161,13 @@ class ImagePreprocess:
             np.subtract(plane, np.float32(self.mean[colour] / self.std[colour]), out=plane)
         return result
 
+    @property
+    def output_shape(self) -> tuple[int, int, int, int]:
+        """Shape of what :meth:`normalise` returns."""
+        if self.layout == "NCHW":
+            return (1, 3, self.height, self.width)
+        return (1, self.height, self.width, 3)
+
     def denormalise(self, tensor: NDArray[np.float32]) -> NDArray[np.uint8]:
         """Return the pixels of a network's input; inverts :meth:`normalise` exactly.
 

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from profiler.graph.fusion import Unit
-from profiler.graph.graph import Graph
+from profiler.graph.graph import Graph, Unit
 from profiler.graph.observation import ObservedTensor
 from protocol.limits import Limits
 from splitter.errors import CutError

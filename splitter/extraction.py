@@ -7,6 +7,7 @@ import math
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +18,11 @@ from profiler.graph.graph import node_bodies, node_inputs
 from profiler.graph.model import LoadedModel
 from profiler.graph.weights import StoredModel, open_stored, store_model
 from profiler.values import TensorSlot
-from splitter.cuts import Cut
 from splitter.errors import CutError, ExtractionError
+
+if TYPE_CHECKING:
+    # A worker extracts tails without scipy, which enumerating cuts needs.
+    from splitter.cuts import Cut
 
 Tensors = Mapping[str, npt.NDArray[np.generic]]
 

@@ -62,9 +62,11 @@ def _config(path: Path, data: Any) -> ModelConfig:
             raise PlanError(f"{path}: unknown key {key!r}{hint}; known are {', '.join(_KEYS)}")
     preprocess = None
     if data.get("preprocess") is not None:
+        if not isinstance(data["preprocess"], dict):
+            raise PlanError(f"{path}: preprocess is no mapping; give height, width, mean and std")
         try:
             preprocess = ImagePreprocess.from_dict(data["preprocess"])
-        except ProtocolError as error:
+        except (ProtocolError, OverflowError) as error:
             raise PlanError(f"{path}: {error}") from error
     return ModelConfig(preprocess, _labels(path, data.get("labels")))
 
@@ -76,7 +78,7 @@ def _labels(path: Path, name: Any) -> tuple[str, ...]:
         raise PlanError(f"{path}: labels is {name!r}; give the name of a file, one class a line")
     file = path.parent / name
     try:
-        return tuple(file.read_text(encoding="utf-8").splitlines())
+        return tuple(file.read_text(encoding="utf-8").rstrip().splitlines())
     except OSError as error:
         raise PlanError(f"{path}: labels file {file}: {error.strerror}") from None
     except UnicodeDecodeError:

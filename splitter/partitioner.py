@@ -109,6 +109,35 @@ def minimum_cut(space: CutSpace, costs: CutCosts) -> Cut:
     return min(filter(None, (least, *known)), key=lambda cut: cut_cost_ms(space, cut, costs))
 
 
+def best_split(space: CutSpace, costs: CutCosts) -> Cut | None:
+    """Return a legal cut of least latency among those that run something on both sides.
+
+    Every such cut has some unit without predecessors on the device and some unit without successors
+    in the cloud, so the best one is found by pinning each of the former, and where that pulls
+    everything to the device, each of the latter as well.
+    """
+    _check(costs)
+    everything = frozenset(range(len(space.units)))
+    # No cut costs more than everything together; a tighter bound would need a split to begin with.
+    every = (
+        *costs.device_ms,
+        *costs.cloud_ms,
+        *costs.transfer_ms.values(),
+        *costs.result_ms.values(),
+    )
+    bound_ms = math.fsum(cost for cost in every if math.isfinite(cost)) or 1.0
+    first = [unit.index for unit in space.units if not space.needs[unit.index]]
+    last = everything - frozenset().union(*space.needs)
+    found: list[Cut] = []
+    for start in first:
+        sides = [_least(space, costs, bound_ms, device=start)]
+        if sides[0] == everything:
+            sides = [_least(space, costs, bound_ms, device=start, cloud=end) for end in last]
+        cuts = (space.legal(side) for side in sides if side and side != everything)
+        found.extend(cut for cut in cuts if cut is not None)
+    return min(found, key=lambda cut: cut_cost_ms(space, cut, costs), default=None)
+
+
 def _check(costs: CutCosts) -> None:
     every = (
         *costs.device_ms,
@@ -123,13 +152,29 @@ def _check(costs: CutCosts) -> None:
             raise PlanError(f"a cost of {cost_ms} ms cannot be planned with; costs are 0 or more")
 
 
-def _least(space: CutSpace, costs: CutCosts, bound_ms: float) -> frozenset[int]:
-    """Return the device side of a minimum s-t cut without the fixed costs."""
+def _least(
+    space: CutSpace,
+    costs: CutCosts,
+    bound_ms: float,
+    device: int | None = None,
+    cloud: int | None = None,
+) -> frozenset[int]:
+    """Return the device side of a minimum s-t cut without the fixed costs.
+
+    Args:
+        space: The legal cuts.
+        costs: What is minimised.
+        bound_ms: Costs above it count as infinite; some cut that is allowed must cost no more.
+        device: A unit that stays on the device.
+        cloud: A unit that stays in the cloud.
+    """
     arcs = _Arcs(len(space.units), bound_ms)
     for unit in space.units:
         results = (costs.result_ms[name] for name in unit.outputs if name in costs.result_ms)
-        arcs.add(unit.index, arcs.sink, costs.device_ms[unit.index])
-        arcs.add(arcs.source, unit.index, costs.cloud_ms[unit.index] + math.fsum(results))
+        on_device_ms = math.inf if unit.index == cloud else costs.device_ms[unit.index]
+        in_cloud_ms = costs.cloud_ms[unit.index] + math.fsum(results)
+        arcs.add(unit.index, arcs.sink, on_device_ms)
+        arcs.add(arcs.source, unit.index, math.inf if unit.index == device else in_cloud_ms)
         for need in space.needs[unit.index]:
             arcs.add(unit.index, need, math.inf)
     for name, readers in space.readers.items():
@@ -164,7 +209,9 @@ class _Arcs:
         starts, ends, capacities = zip(*self._arcs, strict=True)
         shape = (self._nodes, self._nodes)
         values = np.array(capacities, dtype=np.int32)
-        capacity = csr_array(coo_array((values, (starts, ends)), shape=shape))
+        # Older SciPy wants 32-bit indices, too, and takes those of the arrays.
+        places = (np.array(starts, dtype=np.int32), np.array(ends, dtype=np.int32))
+        capacity = csr_array(coo_array((values, places), shape=shape))
         flow = maximum_flow(capacity, self.source, self.sink).flow
         residual = csr_array(capacity - flow)
         residual.eliminate_zeros()

@@ -35,6 +35,11 @@ def picture_encoding(
         PlanError: No input, or more than one, fits the declared preprocessing.
     """
     slot = picture_input(preprocess, inputs)
+    if feeds[slot.name].shape[0] != 1:
+        raise PlanError(
+            f"input {slot.name!r} is fed {feeds[slot.name].shape[0]} pictures at once; "
+            "with preprocess declared, plan for one"
+        )
     shape = (preprocess.height, preprocess.width, 3)
     codec = JpegCodec(90)
     if real:
@@ -54,8 +59,7 @@ def picture_input(preprocess: ImagePreprocess, inputs: Sequence[TensorSlot]) -> 
     Raises:
         PlanError: No input, or more than one, fits the declared preprocessing.
     """
-    sides = (preprocess.height, preprocess.width)
-    shape = (1, 3, *sides) if preprocess.layout == "NCHW" else (1, *sides, 3)
+    shape = preprocess.output_shape
     fitting = [slot for slot in inputs if slot.accepts("float32", shape)]
     if len(fitting) != 1:
         raise PlanError(

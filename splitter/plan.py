@@ -18,8 +18,9 @@ class Prediction:
     """What one frame is predicted to cost.
 
     The latency runs from the model's inputs being ready on the device to its outputs being there;
-    it is the sum of the other times. Results are encoded, sent and decoded within ``downlink_ms``;
-    ``queue_ms`` is what frames, sockets and hand-overs between threads take on both sides.
+    it is the sum of the other times. Sockets and hand-overs between threads count half as
+    ``uplink_ms``, half as ``downlink_ms``, in which results are encoded, sent and decoded as well.
+    ``queue_ms`` is 0: the cloud is taken to be idle. ``uplink_bytes`` are those of the message.
     """
 
     latency_ms: float

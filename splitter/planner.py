@@ -15,7 +15,7 @@ from protocol.tensors import TensorSpec
 from splitter.bundle import Decision
 from splitter.cuts import CLOUD_ONLY, DEVICE_ONLY, Cut, CutSpace
 from splitter.errors import PlanError
-from splitter.partitioner import CutCosts, minimum_cut, prefix_costs_ms
+from splitter.partitioner import CutCosts, best_split, minimum_cut, prefix_costs_ms
 from splitter.plan import Candidate, CrossingTensor, Machine, Plan, Prediction
 
 _CANDIDATES = 10
@@ -72,13 +72,15 @@ class Situation:
 def make_plan(situation: Situation) -> Plan:
     """Return the plan of least latency.
 
-    The optimum over all legal cuts is exact for the given costs; the other candidates are the cuts
+    The best cut and the best split are exact for the given costs; the other candidates are cuts
     between neighbours in topological order.
 
     Raises:
         PlanError: The model's inputs cannot be sent, or a cost is not a cost.
     """
     space = situation.space
+    if not space.units:
+        raise PlanError(f"{situation.model.name} computes nothing that could be split")
     nothing = space.legal(frozenset())
     if nothing is None:
         names = space.unsendable.intersection((*space.graph.input_names, *space.graph.outputs))
@@ -87,7 +89,10 @@ def make_plan(situation: Situation) -> Plan:
             f"no message carries {what} (its type, or above a limit); the model stays whole"
         )
     weighed = Weighing(situation)
-    cuts = {cut.id: cut for cut in _short_list(space, weighed.costs)}
+    split = best_split(space, weighed.costs)
+    cuts = {
+        cut.id: cut for cut in (*_short_list(space, weighed.costs), *([split] if split else []))
+    }
     ranked = sorted(
         (weighed.candidate(cut) for cut in cuts.values()),
         key=lambda candidate: candidate.predicted.latency_ms,
@@ -107,7 +112,7 @@ def make_plan(situation: Situation) -> Plan:
         cloud_nodes=tuple(node.name for node in space.graph.regular if node.name not in on_device),
         device_only=by_id[DEVICE_ONLY],
         cloud_only=by_id[CLOUD_ONLY],
-        best_split=next((item for item in ranked if item.decision == "split"), None),
+        best_split=None if split is None else by_id[split.id],
         candidates=tuple(ranked[:_CANDIDATES]),
         notes=(*situation.notes, *_notes(situation, ranked)),
     )
@@ -145,7 +150,8 @@ class Weighing:
         self._crossing = {
             name: self._crossing_tensor(name) for name in names if name not in space.unsendable
         }
-        # Each side does half of what its whole exchange over loopback takes.
+        # Each side does half of what its whole exchange over loopback takes; half of it on the way
+        # there, half on the way back.
         self._exchange_ms = (situation.device.exchange_ms + situation.cloud.exchange_ms) / 2
         empty_ms = link.uplink_ms(_REQUEST_BYTES) + link.downlink_ms(_REQUEST_BYTES)
         self.costs = CutCosts(
@@ -177,28 +183,30 @@ class Weighing:
         device_nodes = [name for index in cut.units for name in space.units[index].nodes]
         on_device = set(device_nodes)
         cloud_nodes = [node.name for node in space.graph.regular if node.name not in on_device]
-        encode_ms = uplink_ms = queue_ms = decode_ms = downlink_ms = 0.0
+        encode_ms = uplink_ms = decode_ms = downlink_ms = 0.0
+        uplink_bytes = 0
         if cloud_nodes:
-            queue_ms = self._exchange_ms
             encode_ms, sending_ms, decode_ms = self._sums(tensors)
-            uplink_ms = sending_ms + situation.link.uplink_ms(_REQUEST_BYTES)
-            downlink_ms = situation.link.downlink_ms(_REQUEST_BYTES) + math.fsum(
-                self._result_ms(name) for name in cut.results
+            uplink_ms = (
+                sending_ms + situation.link.uplink_ms(_REQUEST_BYTES) + self._exchange_ms / 2
             )
+            downlink_ms = situation.link.downlink_ms(_REQUEST_BYTES) + self._exchange_ms / 2
+            downlink_ms += math.fsum(self._result_ms(name) for name in cut.results)
+            uplink_bytes = _REQUEST_BYTES + sum(tensor.bytes + _TENSOR_BYTES for tensor in tensors)
         border = self._border_bytes(cut.frontier)
         device_ms = situation.device.run_ms(device_nodes, border)
         cloud_ms = situation.cloud.run_ms(cloud_nodes, border)
-        parts = (device_ms, encode_ms, uplink_ms, queue_ms, decode_ms, cloud_ms, downlink_ms)
+        parts = (device_ms, encode_ms, uplink_ms, decode_ms, cloud_ms, downlink_ms)
         predicted = Prediction(
             latency_ms=math.fsum(parts),
             device_ms=device_ms,
             encode_ms=encode_ms,
             uplink_ms=uplink_ms,
-            queue_ms=queue_ms,
+            queue_ms=0.0,
             decode_ms=decode_ms,
             cloud_ms=cloud_ms,
             downlink_ms=downlink_ms,
-            uplink_bytes=sum(tensor.bytes for tensor in tensors),
+            uplink_bytes=uplink_bytes,
         )
         return Candidate(
             cut=cut.id,

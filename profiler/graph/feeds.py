@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_args
@@ -58,7 +59,7 @@ def read_feeds(path: Path) -> Feeds:
             return {name.replace(SLASH, "/"): archive[name] for name in archive.files}
     except FileNotFoundError:
         raise FeedError(f"there is no file {path}") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
         raise FeedError(f"{path} is not a readable .npz file: {error}") from None
 
 

@@ -8,38 +8,18 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import onnx
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from profiler.graph.graph import Graph, Node, node_inputs
+from profiler.graph.graph import Graph, Node, Unit, node_inputs
 
 _NCHWC_SUFFIX = "_nchwc"
 _NCHWC_DOMAIN = "com.microsoft.nchwc"
 # Position of the tensor that a convolution in the blocked layout adds to its result.
 _NCHWC_SUM_ARGUMENT = 3
-
-
-@dataclass(frozen=True)
-class Unit:
-    """Nodes that a cut must not tear apart.
-
-    Attributes:
-        index: Position in a topological order of all units.
-        name: The name of its last node.
-        nodes: Its nodes in topological order.
-        inputs: Tensors that it needs from outside: graph inputs or outputs of other units.
-        outputs: Tensors that it makes for other units or for the user.
-    """
-
-    index: int
-    name: str
-    nodes: tuple[str, ...]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
 
 
 def units_of(graph: Graph, groups: Iterable[Iterable[str]]) -> tuple[Unit, ...]:

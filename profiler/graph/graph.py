@@ -136,6 +136,25 @@ class Graph:
         return frozenset().union(*(self._sources[name] for name in tensors))
 
 
+@dataclass(frozen=True)
+class Unit:
+    """Nodes that a cut must not tear apart.
+
+    Attributes:
+        index: Position in a topological order of all units.
+        name: The name of its last node.
+        nodes: Its nodes in topological order.
+        inputs: Tensors that it needs from outside: graph inputs or outputs of other units.
+        outputs: Tensors that it makes for other units or for the user.
+    """
+
+    index: int
+    name: str
+    nodes: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
 def captured_names(body: onnx.GraphProto) -> set[str]:
     """Return the outer tensors that a body of If, Loop or Scan reads, nested bodies included."""
     known = {value.name for value in body.input} | {tensor.name for tensor in body.initializer}

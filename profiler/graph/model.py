@@ -47,12 +47,12 @@ def load_model(path: Path | str) -> LoadedModel:
     """
     path = Path(path)
     proto = _read(path)
-    identity = ModelIdentity(path.stem, _digest(path, proto))
     try:
+        identity = ModelIdentity(path.stem, _digest(path, proto))
         renamed = normalise(proto)
         graph = build_graph(proto.graph)
     except ModelError as error:
-        raise ModelError(f"{path}: {error}") from None
+        raise ModelError(f"{path}: {error}".replace(f"{path}: {path}", str(path))) from None
     except (KeyError, IndexError, ValueError, TypeError) as error:
         raise ModelError(f"{path}: the graph is not valid ONNX ({error})") from error
     _check_wiring(path, graph)
@@ -131,7 +131,7 @@ def _digest(path: Path, proto: onnx.ModelProto) -> str:
     own = _file_sha256(path)
     locations = sorted(
         {
-            external_entry(tensor).get("location", "")
+            str(external_entry(tensor).get("location", ""))
             for tensor in tensors_of(proto)
             if tensor.data_location == onnx.TensorProto.EXTERNAL
         }

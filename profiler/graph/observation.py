@@ -18,8 +18,8 @@ import numpy as np
 from profiler.errors import EngineError
 from profiler.graph import trial
 from profiler.graph.feeds import Feeds, resolve_feeds
-from profiler.graph.fusion import Unit, units_of
-from profiler.graph.graph import Graph
+from profiler.graph.fusion import units_of
+from profiler.graph.graph import Graph, Unit
 from profiler.graph.weights import StoredModel
 from profiler.values import TensorSlot
 

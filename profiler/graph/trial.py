@@ -21,6 +21,7 @@ import onnxruntime
 
 from profiler.graph.fusion import fused_units
 from profiler.graph.graph import Graph, build_graph
+from profiler.machine import available_threads
 from protocol.codecs import encode_tensor, parse_codec
 
 JOB_FILE = "job.json"
@@ -89,6 +90,7 @@ def _options(level: onnxruntime.GraphOptimizationLevel) -> onnxruntime.SessionOp
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = level
     options.log_severity_level = 4
+    options.intra_op_num_threads = available_threads()  # the default counts the host's cores
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return options
 

@@ -98,9 +98,7 @@ def _store_tensor(loaded: LoadedModel, tensor: onnx.TensorProto, stream: BinaryI
     if not external and tensor.ByteSize() < _SMALLEST_EXTERNAL_BYTES:
         return
     if not external and not tensor.HasField("raw_data"):
-        tensor.CopyFrom(
-            onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor), tensor.name)
-        )
+        tensor.CopyFrom(_as_raw(loaded, tensor))
     stream.write(b"\0" * (-stream.tell() % _ALIGNMENT_BYTES))
     offset = stream.tell()
     if external:
@@ -109,6 +107,15 @@ def _store_tensor(loaded: LoadedModel, tensor: onnx.TensorProto, stream: BinaryI
     else:
         stream.write(tensor.raw_data)
     _point_into_weights_file(tensor, offset, stream.tell() - offset)
+
+
+def _as_raw(loaded: LoadedModel, tensor: onnx.TensorProto) -> onnx.TensorProto:
+    try:
+        return onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor), tensor.name)
+    except (ValueError, TypeError) as error:
+        raise ModelError(
+            f"{loaded.path}: weight {tensor.name!r} does not fill its shape: {error}"
+        ) from None
 
 
 def _point_into_weights_file(tensor: onnx.TensorProto, offset: int, length: int) -> None:
@@ -131,7 +138,7 @@ def _weight_bytes(tensor: onnx.TensorProto) -> int:
 
 def _external_chunks(loaded: LoadedModel, tensor: onnx.TensorProto) -> Iterator[bytes]:
     entry = external_entry(tensor)
-    path = loaded.external_file(entry.get("location", ""))
+    path = loaded.external_file(str(entry.get("location", "")))
     size = path.stat().st_size
     try:
         offset = int(entry.get("offset", "0"))

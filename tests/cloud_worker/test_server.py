@@ -314,8 +314,10 @@ class TestTime:
             clock.advance(16.0)
             settle(other)
             clock.advance(16.0)
-            settle(other)
-            settle(other)
+            for _ in range(1000):  # several messages may be handled at one reading of the clock
+                settle(other)
+                if "sessions_expired" in worker.counts:
+                    break
             assert worker.counts["sessions_expired"] == 1
             result(other.ask(other.request(2)), 2)
 

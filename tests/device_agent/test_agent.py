@@ -115,7 +115,7 @@ class TestInTheCloud:
         check(answers)
         assert where(answers) == [CLOUD] * 5
         assert it.said == []
-        assert [path.name for path in it.engine.loaded] == ["head"]
+        assert [path.name for path in it.engine.loaded] == ["head", "tail"]
 
     def test_hello_says_what_will_come(self) -> None:
         it = rig()
@@ -138,13 +138,13 @@ class TestInTheCloud:
                 hellos.append(it.transport.sent[0])
         assert hellos[0] != hellos[1]
 
-    def test_cloud_only_loads_no_model(self) -> None:
+    def test_cloud_only_loads_what_finishes_a_frame_here(self) -> None:
         it = rig(cut="cloud", compute=toys.full)
         with it.agent:
             answers = it.run(2)
         check(answers)
         assert where(answers) == [CLOUD] * 2
-        assert it.engine.loaded == []
+        assert [path.name for path in it.engine.loaded] == ["full"]
 
     def test_says_goodbye_and_closes(self) -> None:
         it = rig()

@@ -42,8 +42,13 @@ def test_a_frame_is_sent_again_once_and_only_if_the_worker_forgot_the_session(lo
     assert after_loss(loss, sent_times=2) is Next.FINISH_HERE
 
 
-def test_three_quarters_of_the_deadline_go_to_the_cloud() -> None:
-    assert cloud_limit_s(10.0, 2.0) == 11.5
+@pytest.mark.parametrize(
+    ("finish_s", "limit_s"), [(0.0, 11.5), (0.2, 11.5), (0.8, 11.0), (1.6, 10.0), (5.0, 10.0)]
+)
+def test_the_deadline_less_what_the_device_needs_goes_to_the_cloud(
+    finish_s: float, limit_s: float
+) -> None:
+    assert cloud_limit_s(10.0, 2.0, finish_s) == pytest.approx(limit_s)
 
 
 @given(

@@ -10,8 +10,7 @@ from onnx import TensorProto, helper
 
 from profiler.costs import OperatorClass, Rates, Work, node_macs, operator_class, unit_work
 from profiler.graph.feeds import read_feeds, resolve_feeds
-from profiler.graph.fusion import Unit
-from profiler.graph.graph import Graph, Node
+from profiler.graph.graph import Graph, Node, Unit
 from profiler.graph.model import load_model
 from profiler.graph.observation import observe
 from profiler.graph.weights import store_model

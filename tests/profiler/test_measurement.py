@@ -14,7 +14,7 @@ from profiler import probes
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
 from profiler.errors import EngineError
 from profiler.graph.feeds import resolve_feeds
-from profiler.graph.fusion import Unit
+from profiler.graph.graph import Unit
 from profiler.graph.model import load_model
 from profiler.graph.observation import observe
 from profiler.graph.weights import store_model

@@ -105,7 +105,7 @@ def test_a_model_config_beside_the_model_is_used(model: Path) -> None:
         "preprocess: {height: 16, width: 16, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}\n"
     )
     plan = plan_json(model, "--device", "pi4", "--link", "100kbps")
-    assert plan["baselines"]["cloud"]["uplink_bytes"] == round(16 * 16 * 2.87 / 8)
+    assert plan["baselines"]["cloud"]["uplink_bytes"] == round(16 * 16 * 2.87 / 8) + 64 + 96
 
 
 def test_free_axes_are_given_by_shape_or_by_feed(tmp_path: Path) -> None:

