@@ -210,7 +210,7 @@ def _bytes(slot: TensorSlot | None) -> int:
         return 0
     try:
         item = np.dtype(slot.dtype).itemsize
-    except TypeError:
+    except (TypeError, ValueError):
         return 0
     return math.prod(_fixed(slot)) * item
 

@@ -48,12 +48,15 @@ def write_part(
         ExtractionError: The part fails the ONNX checker although the whole model passes.
     """
     part = _part(stored.proto, inputs, outputs)
-    for key, value in (
-        ("source_sha256", stored.loaded.identity.sha256),
-        ("inputs", " ".join(slot.name for slot in inputs)),
-        ("outputs", " ".join(slot.name for slot in outputs)),
-    ):
-        part.metadata_props.add(key=_METADATA_PREFIX + key, value=value)
+    # A part may be cut again, and some models give a key twice, which the checker refuses.
+    metadata = {item.key: item.value for item in part.metadata_props} | {
+        f"{_METADATA_PREFIX}source_sha256": stored.loaded.identity.sha256,
+        f"{_METADATA_PREFIX}inputs": " ".join(slot.name for slot in inputs),
+        f"{_METADATA_PREFIX}outputs": " ".join(slot.name for slot in outputs),
+    }
+    del part.metadata_props[:]
+    for key, value in metadata.items():
+        part.metadata_props.add(key=key, value=value)
     path = stored.folder / file_name
     path.write_bytes(part.SerializeToString())
     _check(path, stored)

@@ -79,8 +79,8 @@ def make_plan(situation: Situation) -> Plan:
         PlanError: The model's inputs cannot be sent, or a cost is not a cost.
     """
     space = situation.space
-    if not space.units:
-        raise PlanError(f"{situation.model.name} computes nothing that could be split")
+    if not space.units or not space.graph.inputs:
+        raise PlanError(f"{situation.model.name} computes nothing from inputs; there is no split")
     nothing = space.legal(frozenset())
     if nothing is None:
         names = space.unsendable.intersection((*space.graph.input_names, *space.graph.outputs))

@@ -203,7 +203,7 @@ def build_graph(proto: onnx.GraphProto) -> Graph:
     return Graph(
         nodes=tuple(_node(node) for node in proto.node),
         inputs=inputs,
-        outputs=tuple(value.name for value in proto.output),
+        outputs=tuple(dict.fromkeys(value.name for value in proto.output)),
         initializers=weights,
     )
 

@@ -22,7 +22,9 @@ from profiler.graph.fusion import units_of
 from profiler.graph.graph import Graph, Unit
 from profiler.graph.weights import StoredModel
 from profiler.values import TensorSlot
+from protocol.text import one_line
 
+_REASON_CHARACTERS = 300
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -137,7 +139,7 @@ def _failure(
     # Past the runtime's own prefixes, and past the path of our copy of the model.
     reason = re.sub(r"^.*?\[ONNXRuntimeError\] : \d+ : \w+ : ", "", reason)
     reason = re.sub(r"^Load model from .*? failed:", "", reason).replace(str(stored.folder), "")
-    return f"{model}: ONNX Runtime cannot run this model: {reason}"
+    return f"{model}: ONNX Runtime cannot run this model: {one_line(reason, _REASON_CHARACTERS)}"
 
 
 def _tensors(graph: Graph, result: Mapping[str, Any]) -> dict[str, ObservedTensor]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from onnx import TensorProto, helper
 
+from profiler import costs
 from profiler.costs import OperatorClass, Rates, Work, node_macs, operator_class, unit_work
 from profiler.graph.feeds import read_feeds, resolve_feeds
 from profiler.graph.graph import Graph, Node, Unit
@@ -159,3 +160,8 @@ def test_text_and_bodies_have_no_size(save_model: Callable[..., Path], tmp_path:
     name = graph.nodes[0].name
     unit = Unit(0, name, (name,), ("t",), ("u",))
     assert unit_work(unit, graph, slots) == Work({}, 0, "view")
+
+
+@pytest.mark.parametrize("dtype", ["string", "seq(map(int64,tensor(float)))"])
+def test_what_has_no_fixed_size_counts_as_nothing(dtype: str) -> None:
+    assert costs._bytes(TensorSlot("x", dtype, (3,))) == 0

@@ -128,6 +128,7 @@ def test_parts_share_the_weights_file_and_keep_provenance(tmp_path: Path) -> Non
     model = resnet_toy()
     model.proto.producer_name = "exporter"
     model.proto.metadata_props.add(key="classes", value="cat,dog")
+    model.proto.metadata_props.add(key="headtail.inputs", value="of an earlier cut")
     prepared = prepare(model.proto, model.feeds, tmp_path)
     cut = next(cut for cut in prepared.space.prefixes() if cut.id.startswith("cut-"))
     head = write_head(prepared.stored, cut, prepared.slots, "head.onnx")
