@@ -106,12 +106,12 @@ class Guess:
     """One class of a classifier's answer.
 
     Attributes:
-        label: The class's name, or None where the bundle has no labels.
+        label: The class's name.
         index: The class's number.
         score: Its probability.
     """
 
-    label: str | None
+    label: str
     index: int
     score: float
 
@@ -174,9 +174,9 @@ def top_guesses(
 ) -> tuple[Guess, ...] | None:
     """Read a classifier's outputs.
 
-    A classifier has one output, of floats, with two or more values along one axis and no other
-    axis longer than 1; where there are labels, one for each value. The values are taken as
-    probabilities if they are one already, otherwise they go through softmax.
+    A classifier has labels, and one output, of floats, with a value for each label along one axis
+    and no other axis longer than 1. (Without labels an embedding looks the same.) The values are
+    taken as probabilities if they are one already, otherwise they go through softmax.
 
     Args:
         outputs: A model's outputs by name.
@@ -195,14 +195,11 @@ def top_guesses(
     if array.dtype.kind != "f" or not one_axis or classes < 2:
         return None
     values = array.reshape(-1).astype(np.float64)
-    if (labels and len(labels) != classes) or not np.isfinite(values).all():
+    if len(labels) != classes or not np.isfinite(values).all():
         return None
     scores = values if _is_distribution(values) else _softmax(values)
     order = np.argsort(-scores, kind="stable")[:count]
-    return tuple(
-        Guess(labels[index] if labels else None, int(index), float(scores[index]))
-        for index in order
-    )
+    return tuple(Guess(labels[index], int(index), float(scores[index])) for index in order)
 
 
 def _is_distribution(values: NDArray[np.float64]) -> bool:

@@ -91,6 +91,7 @@ class Bundle:
         outputs: Outputs of the whole model.
         preprocess: How a picture becomes the input; ``None`` if not declared.
         labels: Names of the classes; empty if not declared.
+        planned_inputs: The concrete inputs that the plan was made with.
         plan: The plan as it was written.
     """
 
@@ -105,6 +106,7 @@ class Bundle:
     preprocess: ImagePreprocess | None
     labels: tuple[str, ...]
     plan: Mapping[str, Any]
+    planned_inputs: tuple[TensorSlot, ...] = ()
 
 
 def is_bundle(folder: Path) -> bool:
@@ -194,6 +196,7 @@ def _bundle(folder: Path, manifest: dict[str, Any], files: Mapping[str, str]) ->
         preprocess=_field(folder, manifest, "preprocess", _preprocess),
         labels=_field(folder, manifest, "labels", lambda items: tuple(map(str, items))),
         plan=_read_json(folder, PLAN_FILE),
+        planned_inputs=_field(folder, manifest, "planned_inputs", _slots),
     )
 
 

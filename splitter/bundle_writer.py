@@ -72,6 +72,9 @@ def bundle_workspace(target: Path) -> Iterator[Path]:
     """
     if target.exists() and not (target.is_dir() and (is_bundle(target) or _is_empty(target))):
         raise BundleError(f"{target} exists and is no bundle; name another folder")
+    foreign = _foreign_files(target)
+    if foreign:
+        raise BundleError(f"{target} holds {foreign[0]!r}, which is no part of a bundle; move it")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
@@ -194,6 +197,10 @@ def _write_manifest(
         "full": FULL_MODEL_FILE,
         "inputs": [slot.to_dict() for slot in loaded.graph.inputs],
         "outputs": [slot.to_dict() for slot in outputs],
+        "planned_inputs": [
+            TensorSlot(name, str(array.dtype), array.shape).to_dict()
+            for name, array in contents.feeds.items()
+        ],
         "cuts": [_cut_to_dict(cut) for cut in cuts],
         "preprocess": None if contents.preprocess is None else contents.preprocess.to_dict(),
         "labels": list(contents.labels),
@@ -212,6 +219,19 @@ def _cut_to_dict(cut: BundledCut) -> dict[str, Any]:
         "results": [slot.to_dict() for slot in cut.results],
         "kept": list(cut.kept),
     }
+
+
+def _foreign_files(target: Path) -> list[str]:
+    """What lies in an old bundle's folder without being part of it, and would be lost with it."""
+    if not is_bundle(target):
+        return []
+    try:
+        known = json.loads((target / MANIFEST_FILE).read_bytes())["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise BundleError(f"{target} is a damaged bundle; remove it first") from None
+    return sorted(
+        path.name for path in target.iterdir() if path.name not in {*known, MANIFEST_FILE}
+    )
 
 
 def _is_empty(folder: Path) -> bool:

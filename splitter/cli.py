@@ -43,7 +43,7 @@ def run(arguments: Sequence[str] | None) -> int:
     if options.output:
         print(f"\nBundle written to {options.output}.")
         for cut, distance in apart.items():
-            print(f"Head and tail of {cut} were run: {distance:.1e} from the whole model.")
+            print(f"Head and tail of {cut}, without codec, are {distance:.1e} off the whole model.")
     return 0
 
 

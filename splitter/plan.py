@@ -71,7 +71,7 @@ class Candidate:
             "cut": self.cut,
             "decision": self.decision,
             "tensors": [asdict(tensor) for tensor in self.tensors],
-            "device_nodes": self.device_nodes,
+            "device_node_count": self.device_nodes,
             "predicted": asdict(self.predicted),
         }
 

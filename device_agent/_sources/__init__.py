@@ -53,7 +53,7 @@ def open_source(
         names = ", ".join(slot.name for slot in inputs)
         raise SourceError(f"the bundle declares preprocess, but the model has the inputs {names}")
     if text == _BENCH:
-        return SyntheticSource(inputs, preprocess, count)
+        return SyntheticSource(bundle.planned_inputs or inputs, preprocess, count)
     path = Path(text)
     if path.is_dir():
         if preprocess is None:

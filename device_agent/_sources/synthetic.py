@@ -27,11 +27,10 @@ class SyntheticSource:
 
     A model with a ``preprocess`` block gets a smooth random picture, so that its JPEG and its
     activations compress somewhat like those of a photo; any other gets random numbers: normal
-    ones for floats, 0 or 1 for whole numbers, which are valid indices almost everywhere. Axes
-    that may vary are 1.
+    ones for floats, 0 or 1 for whole numbers, which are valid indices almost everywhere.
 
     Args:
-        inputs: The model's inputs.
+        inputs: The inputs to make, as the plan saw them; axes that are free all the same are 1.
         preprocess: How the model's one input is made from a picture, if it is.
         count: How many frames to give; None for 50.
     """

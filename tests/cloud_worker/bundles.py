@@ -54,6 +54,7 @@ def save_bundle(model: Path, folder: Path, frontier: tuple[str, ...] = ("skip",)
         ],
         "preprocess": None,
         "labels": [],
+        "planned_inputs": [],
         "disagreement": {},
         "files": {path.name: file_sha256(path) for path in sorted(folder.iterdir())},
     }

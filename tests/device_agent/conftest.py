@@ -122,6 +122,7 @@ def write_bundle(folder: Path, model: str = MODEL_SHA256) -> None:
         "cuts": cuts,
         "preprocess": preprocess.to_dict(),
         "labels": LABELS,
+        "planned_inputs": [],
         "files": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files},
     }
     (folder / "bundle.json").write_text(json.dumps(manifest))

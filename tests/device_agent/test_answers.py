@@ -47,17 +47,17 @@ class TestGuesses:
         assert guesses[0].score == pytest.approx(powers[1] / powers.sum())
 
     def test_probabilities_stay_as_they_are(self) -> None:
-        guesses = top_guesses({"p": np.array([[0.25, 0.75]], np.float32)}, ())
-        assert guesses == (Guess(None, 1, 0.75), Guess(None, 0, 0.25))
+        guesses = top_guesses({"p": np.array([[0.25, 0.75]], np.float32)}, ("a", "b"))
+        assert guesses == (Guess("b", 1, 0.75), Guess("a", 0, 0.25))
 
     def test_equals_come_in_the_order_of_their_index(self) -> None:
-        guesses = top_guesses({"p": np.full(4, 0.25, np.float16)}, ())
+        guesses = top_guesses({"p": np.full(4, 0.25, np.float16)}, ("a", "b", "c", "d"))
         assert guesses is not None
         assert [guess.index for guess in guesses] == [0, 1, 2, 3]
 
     @pytest.mark.parametrize("shape", [(6,), (1, 6), (1, 6, 1, 1)])
     def test_one_axis_is_enough(self, shape: tuple[int, ...]) -> None:
-        assert top_guesses({"p": np.zeros(shape, np.float32)}, ()) is not None
+        assert top_guesses({"p": np.zeros(shape, np.float32)}, tuple("abcdef")) is not None
 
     @pytest.mark.parametrize(
         ("outputs", "labels"),
@@ -69,7 +69,8 @@ class TestGuesses:
             ({"a": np.zeros((), np.float32)}, ()),
             ({"a": np.zeros((1, 0), np.float32)}, ()),
             ({"a": np.zeros((1, 4), np.float32)}, ("x", "y")),
-            ({"a": np.array([[0.0, np.nan]], np.float32)}, ()),
+            ({"embedding": np.zeros((1, 4), np.float32)}, ()),
+            ({"a": np.array([[0.0, np.nan]], np.float32)}, ("x", "y")),
             ({}, ()),
         ],
     )
@@ -84,7 +85,7 @@ class TestGuesses:
         )
     )
     def test_scores_are_probabilities_in_falling_order(self, values: Any) -> None:
-        guesses = top_guesses({"logits": values}, ())
+        guesses = top_guesses({"logits": values}, tuple(map(str, range(values.size))))
         assert guesses is not None
         scores = [guess.score for guess in guesses]
         assert scores == sorted(scores, reverse=True)

@@ -10,7 +10,7 @@ import pytest
 from device_agent.cli import main as run_agent
 from splitter.bundle import open_bundle
 from splitter.command import main as run_plan
-from tests.device_agent.conftest import WorkerProcess
+from tests.device_agent.conftest import LABELS, WorkerProcess
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 @pytest.fixture
 def planned(bundle_folder: Path, tmp_path: Path) -> Path:
     model, target = bundle_folder / "full.onnx", tmp_path / "planned"
+    (tmp_path / "labels.txt").write_text("\n".join(LABELS))
+    config = tmp_path / "config.yaml"
+    config.write_text("labels: labels.txt\n")
     where = ["--device", "pi4", "--link", "20mbps", "-o", str(target)]
+    where += ["--model-config", str(config)]
     assert run_plan([str(model), *where]) == 0
     return target
 

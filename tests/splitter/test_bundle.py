@@ -81,6 +81,7 @@ def test_declared_preprocessing_and_labels_come_back(tmp_path: Path) -> None:
     bundle = open_bundle(tmp_path / "b")
     assert bundle.preprocess == preprocess
     assert bundle.labels == ("cat", "dog")
+    assert [slot.shape for slot in bundle.planned_inputs] == [(1, 3, 16, 16)]
 
 
 def test_an_old_bundle_is_replaced_and_something_else_never(tmp_path: Path) -> None:
@@ -91,6 +92,9 @@ def test_an_old_bundle_is_replaced_and_something_else_never(tmp_path: Path) -> N
     other = tmp_path / "photos"
     other.mkdir()
     (other / "cat.jpg").write_bytes(b"cat")
+    (target / "mine.txt").write_text("mine")
+    with pytest.raises(BundleError, match=r"holds 'mine\.txt', which is no part of a bundle"):
+        make_bundle(target, tmp_path)
     file = tmp_path / "notes.txt"
     file.write_text("mine")
     for path in (other, file):
