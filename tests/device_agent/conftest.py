@@ -84,6 +84,8 @@ class WorkerProcess:
 
     def freeze(self) -> None:
         os.kill(self._process.pid, signal.SIGSTOP)
+        # On a busy machine a thread of it may run on for a while; it has stopped when this returns.
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def thaw(self) -> None:
         os.kill(self._process.pid, signal.SIGCONT)
