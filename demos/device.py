@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from demos.profiles import IDLE_S
 from demos.slowed_engine import SlowedEngine
-from device_agent import Agent, open_source
+from device_agent import Agent, Frame, open_source
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
 from protocol.command import CommandParser, run_command
 from splitter.bundle import open_bundle
@@ -44,9 +46,17 @@ def _run(arguments: Sequence[str] | None) -> int:
         notice=lambda text: print(f"warning: {text}", file=sys.stderr, flush=True),
     )
     with agent:
-        for answer in agent.answers(open_source(str(options.photos), bundle, count=options.count)):
+        source = open_source(str(options.photos), bundle, count=options.count)
+        for answer in agent.answers(_paced(source)):
             print(json.dumps(answer.to_dict()), flush=True)
     return 0
+
+
+def _paced(source: Iterable[Frame]) -> Iterator[Frame]:
+    """Give each frame after a pause, as a camera does; a frame's time starts behind it."""
+    for frame in source:
+        time.sleep(IDLE_S)
+        yield frame
 
 
 if __name__ == "__main__":

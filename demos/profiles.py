@@ -1,4 +1,4 @@
-"""What this machine is as a device and as a cloud: measured as each of them will be used."""
+"""What this machine is as a device and as a cloud: measured as it will be used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from profiler.measurement import MeasureOptions, measure_profile
 from profiler.profile import Profile
 from profiler.timing import Schedule
 
-# A worker waits for the link between two frames. A processor that has idled so long runs the next
+# Frames come one by one, with a pause before each. A processor that has idled so long runs the next
 # model 10 to 20 % slower (caches, clock, the hypervisor), which a tight loop does not show.
 IDLE_S = 0.03
 # Twice as long as by default: the demo stands or falls with how well these two times are known.
@@ -27,7 +27,7 @@ _SCHEDULE = Schedule(most=200, budget_s=6.0)
 def measure_sides(
     model: Path, feeds: dict[str, NDArray[Any]], threads: int, factor: float
 ) -> tuple[Profile, Profile]:
-    """Measure this machine twice, as ``split-profile`` does.
+    """Measure this machine as ``split-profile`` does, but idle before each run.
 
     Args:
         model: The network.
@@ -36,16 +36,14 @@ def measure_sides(
         factor: How many times slower the device is emulated.
 
     Returns:
-        The device, busy from frame to frame, its times multiplied by ``factor``; and the cloud,
-        idle between frames.
+        The device, with the times multiplied by ``factor``, and the cloud.
     """
     with tempfile.TemporaryDirectory(prefix="headtail-") as folder:
         stored = store_model(load_model(model), Path(folder))
         observation = observe(stored, feeds)
         options = MeasureOptions(EngineOptions(threads=threads), _SCHEDULE)
-        busy = measure_profile(stored, observation, options)
-        idling = measure_profile(stored, observation, options, progress=_idle_after_runs)
-    return busy.scaled(factor, f"this machine x {factor:g}"), idling
+        profile = measure_profile(stored, observation, options, progress=_idle_after_runs)
+    return profile.scaled(factor, f"this machine x {factor:g}"), profile
 
 
 def _idle_after_runs(step: str) -> None:

@@ -1,8 +1,8 @@
 """A slow device, emulated: every run of a model takes several times its real time.
 
 A CPU quota would stall the process in periods as long as the thing that is measured; stretching
-each run does not. The rest of the time is spent busy, not asleep: a slow device works all the time,
-and a processor that has slept runs the next model slower.
+each run does not. The rest of the time is slept: each run then begins on a processor that has
+idled, as in the profile that the plan is made from.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class SlowedEngine:
         engine: What really runs the models.
         factor: How many times as long; 1 or more.
         clock: The time in seconds.
+        sleep: Waits, in seconds.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class SlowedEngine:
         engine: Engine,
         factor: float,
         clock: Callable[[], float] = time.perf_counter,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if not factor >= 1:
             raise ValueError(f"a device can be emulated as 1 or more times slower, not {factor}")
@@ -42,10 +44,11 @@ class SlowedEngine:
         self._engine = engine
         self._factor = factor
         self._clock = clock
+        self._sleep = sleep
 
     def load(self, path: Path) -> SlowedSession:
         """Load a model; see :meth:`profiler.engine.Engine.load`."""
-        return SlowedSession(self._engine.load(path), self._factor, self._clock)
+        return SlowedSession(self._engine.load(path), self._factor, self._clock, self._sleep)
 
 
 class SlowedSession:
@@ -56,10 +59,12 @@ class SlowedSession:
         session: Session,
         factor: float,
         clock: Callable[[], float],
+        sleep: Callable[[float], None],
     ) -> None:
         self._session = session
         self._factor = factor
         self._clock = clock
+        self._sleep = sleep
 
     @property
     def inputs(self) -> tuple[TensorSlot, ...]:
@@ -72,12 +77,11 @@ class SlowedSession:
         return self._session.outputs
 
     def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Run the model and keep busy; see :meth:`profiler.engine.Session.run`."""
+        """Run the model and wait; see :meth:`profiler.engine.Session.run`."""
         start_s = self._clock()
         results = self._session.run(feeds)
         end_s = start_s + self._factor * (self._clock() - start_s)
-        while self._clock() < end_s:
-            pass
+        self._sleep(max(0.0, end_s - self._clock()))
         return results
 
     def close(self) -> None:

@@ -31,7 +31,11 @@ def test_a_run_lasts_the_factor_times_its_real_time_and_gives_the_same_result() 
         return {"y": feeds["x"] + 1}
 
     model = FakeModel((SLOT,), (TensorSlot("y", "float32", (1,)),), compute)
-    engine = SlowedEngine(FakeEngine({"model.onnx": model}), 6, clock=watch)
+
+    def sleep(seconds: float) -> None:
+        watch.now_s += seconds
+
+    engine = SlowedEngine(FakeEngine({"model.onnx": model}), 6, clock=watch, sleep=sleep)
     session = engine.load(Path("model.onnx"))
     assert session.inputs == (SLOT,)
     assert [slot.name for slot in session.outputs] == ["y"]
