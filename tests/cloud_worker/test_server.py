@@ -410,7 +410,11 @@ class TestStopping:
             assert source.engine.started.acquire(timeout=WAIT_S)
             settle(peer)
             worker.stop()
-            refusal(connect(worker.address).ask(hello()), RefusalCode.DRAINING)
+            for _ in range(100):  # stopping begins with the worker's next turn, not at once
+                answer = connect(worker.address).ask(hello())
+                if isinstance(answer, Refuse):
+                    break
+            refusal(answer, RefusalCode.DRAINING)
             failure(peer.ask(peer.request(4)), FailureCode.DRAINING)
             source.engine.gate.set()
             for number in (1, 2, 3):
