@@ -74,6 +74,11 @@ def unique_name(wanted: str, taken: set[str]) -> str:
 
 def _refuse_unsupported(graph: onnx.GraphProto) -> None:
     for body in walk_graphs(graph):
+        weights: set[str] = set()
+        for tensor in body.initializer:
+            if tensor.name in weights:
+                raise ModelError(f"two weights are called {tensor.name!r}; give each its own name")
+            weights.add(tensor.name)
         if body.sparse_initializer:
             name = body.sparse_initializer[0].values.name or "(unnamed)"
             raise ModelError(

@@ -66,7 +66,10 @@ def store_model(loaded: LoadedModel, folder: Path) -> StoredModel:
             tensor.data_location = onnx.TensorProto.DEFAULT
             del tensor.external_data[:]
     stored = StoredModel(loaded, folder, proto)
-    stored.full.write_bytes(proto.SerializeToString())
+    # Whoever finds the full model takes the folder as complete, so it must never be there in part.
+    part = stored.full.with_suffix(".part")
+    part.write_bytes(proto.SerializeToString())
+    part.replace(stored.full)
     return stored
 
 

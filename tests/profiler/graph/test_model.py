@@ -72,6 +72,12 @@ class TestRefusal:
         with pytest.raises(ModelError, match="'thin' is a sparse_initializer"):
             load_model(save(proto, tmp_path))
 
+    def test_two_weights_of_one_name(self, tmp_path: Path) -> None:
+        proto = resnet_toy().proto
+        proto.graph.initializer[1].name = "w0"
+        with pytest.raises(ModelError, match="two weights are called 'w0'"):
+            load_model(save(proto, tmp_path))
+
     def test_a_sequence_as_input(self, tmp_path: Path) -> None:
         proto = resnet_toy().proto
         proto.graph.input.append(
