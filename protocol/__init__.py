@@ -6,6 +6,7 @@ are read or written.
 
 from __future__ import annotations
 
+import protocol._start  # noqa: F401  # before what takes long
 from protocol.addresses import Address, parse_address
 from protocol.clock import Clock, SystemClock
 from protocol.codecs import (

@@ -1,19 +1,23 @@
 """What every command shares: one-line errors, exit codes, and a parser that keeps to them.
 
-Exit codes: 0 done; 2 the user's input is wrong; 1 a fault of ours; 130 interrupted; 141 the reader
-of our output went away.
+Exit codes: 0 done; 2 the user's input is wrong; 1 a fault of ours; 130 interrupted; 143 terminated;
+141 the reader of our output went away.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
 import os
+import re
 import signal
 import sys
 import traceback
-from importlib import import_module
+from importlib import import_module, metadata
 from typing import TYPE_CHECKING, NoReturn
 
+from protocol._signals import Terminated, ended_at_once, interruptible
+from protocol._streams import complain, flush_output, prepare_streams
 from protocol.errors import HeadtailError, UsageError
 from protocol.text import one_line
 
@@ -23,9 +27,12 @@ if TYPE_CHECKING:
 EXIT_FAULT = 1
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 128 + signal.SIGINT
+EXIT_TERMINATED = 128 + signal.SIGTERM
 EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
 
 DEBUG_VARIABLE = "HEADTAIL_DEBUG"
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_LINE_CHARACTERS = 2000  # a value in a message may be as long as the file it came from
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -40,36 +47,81 @@ class CommandParser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see {self.prog} --help)")
 
 
+def whole_number(lowest: int, highest: int) -> Callable[[str], int]:
+    """Return a ``type=`` for arguments that are whole numbers of a range, both ends included."""
+
+    def read(text: str) -> int:
+        digits = re.fullmatch(r"\d{1,18}", text, re.ASCII)
+        if not digits or not lowest <= int(text) <= highest:
+            raise argparse.ArgumentTypeError(
+                f"{one_line(text, 40)!r} is not a whole number from {lowest} to {highest}"
+            )
+        return int(text)
+
+    return read
+
+
 def run_command(
     main: Callable[[Sequence[str] | None], int], arguments: Sequence[str] | None = None
 ) -> int:
     """Run a command's body and return its exit code, turning what it raises into one line.
 
+    Ctrl-C and SIGTERM are exceptions in the body, so that its ``finally`` blocks run.
+
     Args:
         main: The body; gets the arguments, returns the exit code.
         arguments: Without the program's name; None means those of the process.
     """
-    try:
-        code = main(arguments)
-        # A reader that went away shows only when buffers are written, so that happens here
-        # rather than in the interpreter's last breath.
-        sys.stdout.flush()
-    except HeadtailError as error:
-        return _complain(f"error: {one_line(str(error))}", EXIT_USER_ERROR)
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        _discard_output()
-        return EXIT_BROKEN_PIPE
-    except Exception as error:  # noqa: BLE001  # the last stop before the user
-        if os.environ.get(DEBUG_VARIABLE):
-            traceback.print_exc()
-            hint = ""
-        else:
-            hint = f" (set {DEBUG_VARIABLE}=1 for the traceback)"
-        text = one_line(f"{type(error).__name__}: {error}").rstrip(": ")
-        return _complain(f"fault: {text}{hint}", EXIT_FAULT)
+    code, complaint = _outcome(main, arguments)
+    # A reader that went away or a full disk shows only when buffers are written, so that happens
+    # here rather than in the interpreter's last breath.
+    problem = flush_output()
+    if isinstance(problem, BrokenPipeError):
+        code = code or EXIT_BROKEN_PIPE
+    elif problem is not None and not complaint:
+        code = EXIT_USER_ERROR
+        complaint = _unwritten(problem)
+    if complaint:
+        complain(complaint)
     return code
+
+
+def _outcome(
+    main: Callable[[Sequence[str] | None], int], arguments: Sequence[str] | None
+) -> tuple[int, str]:
+    """Exit code and complaint; an empty one says nothing."""
+    try:
+        with interruptible():
+            prepare_streams()
+            return main(arguments), ""
+    except HeadtailError as error:
+        return EXIT_USER_ERROR, f"error: {one_line(str(error), _LINE_CHARACTERS)}"
+    except Terminated:
+        return EXIT_TERMINATED, ""
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED, ""
+    except BrokenPipeError:
+        return EXIT_BROKEN_PIPE, ""
+    except SystemExit as end:  # argparse has shown the help
+        return end.code if isinstance(end.code, int) else 0, ""
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            return EXIT_USER_ERROR, _unwritten(error)
+        return EXIT_FAULT, _fault(error)
+    except Exception as error:  # noqa: BLE001  # the last stop before the user
+        return EXIT_FAULT, _fault(error)
+
+
+def _unwritten(error: OSError) -> str:
+    return f"error: cannot write all output: {error.strerror}"
+
+
+def _fault(error: Exception) -> str:
+    text = one_line(f"{type(error).__name__}: {error}", _LINE_CHARACTERS).rstrip(": ")
+    if os.environ.get(DEBUG_VARIABLE):
+        traceback.print_exc()
+        return f"fault: {text}"
+    return f"fault: {text} (set {DEBUG_VARIABLE}=1 for the traceback)"
 
 
 def extra_command(module: str, extra: str) -> Callable[[Sequence[str] | None], int]:
@@ -82,11 +134,10 @@ def extra_command(module: str, extra: str) -> Callable[[Sequence[str] | None], i
 
     def body(arguments: Sequence[str] | None) -> int:
         try:
-            loaded = import_module(module)
+            with ended_at_once():
+                loaded = import_module(module)
         except ModuleNotFoundError as error:
-            raise UsageError(
-                f"this command needs the package {error.name!r}: pip install 'headtail[{extra}]'"
-            ) from error
+            raise UsageError(_missing(error.name or "", module, extra)) from error
         code: int = loaded.run(arguments)
         return code
 
@@ -96,18 +147,22 @@ def extra_command(module: str, extra: str) -> Callable[[Sequence[str] | None], i
     return command
 
 
-def _complain(line: str, code: int) -> int:
+def _missing(name: str, module: str, extra: str) -> str:
+    """What to do about a package that cannot be imported."""
+    package = name.partition(".")[0]
+    if package in {module.partition(".")[0], "protocol", "profiler"}:
+        found = getattr(sys.modules.get(package), "__file__", None)
+        place = f" (in {found})" if found else ""
+        return (
+            f"{name!r} is not in the package {package!r} that was found{place}: another package "
+            "has the same name, or headtail is installed in part; install it into an environment "
+            "of its own"
+        )
     try:
-        sys.stdout.flush()  # what was done before comes first where both go to one place
-        print(line, file=sys.stderr, flush=True)  # noqa: T201  # this is where commands speak
-    except BrokenPipeError:
-        _discard_output()
-    return code
-
-
-def _discard_output() -> None:
-    """Let the interpreter flush its buffers into nothing, else it complains at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+        metadata.distribution("headtail")
+    except metadata.PackageNotFoundError:
+        return (
+            f"this command needs the package {package!r}: run pip install '.[{extra}]' in the "
+            "folder of headtail"
+        )
+    return f"this command needs the package {package!r}: pip install 'headtail[{extra}]'"

@@ -7,11 +7,15 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
+from argparse import ArgumentTypeError
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from protocol.command import CommandParser, run_command
+from protocol import command
+from protocol.command import CommandParser, run_command, whole_number
 from protocol.errors import HeadtailError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,6 +62,11 @@ class TestExitCodes:
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr == "error: no file named x [31m\n"
 
+    def test_a_message_is_bounded(self):
+        done = run("raise HeadtailError('x' * 10_000_000)")
+        assert len(done.stderr) < 3000
+        assert done.stderr.endswith("…\n")
+
     def test_a_fault_is_one_line_with_a_hint(self):
         done = run("raise ValueError('broken\\ntwice')")
         assert (done.returncode, done.stdout) == (1, "")
@@ -102,6 +111,154 @@ class TestExitCodes:
         process.stdout.close()
         _, complaint = process.communicate(b"")
         assert (process.returncode, complaint) == (141, b"")
+
+
+class TestEndings:
+    def test_terminated_like_interrupted(self):
+        code = "import os, signal; os.kill(os.getpid(), signal.SIGTERM); signal.pause()"
+        done = run(code)
+        assert (done.returncode, done.stdout, done.stderr) == (143, "", "")
+
+    @pytest.mark.parametrize(("first", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
+    def test_cleaning_up_is_not_broken_off_by_a_second_signal(self, first, code):
+        done = run(
+            f"""import os, signal
+    try:
+        os.kill(os.getpid(), signal.{first}); signal.pause()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            os.kill(os.getpid(), number)
+        print("cleaned up")"""
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (code, "cleaned up\n", "")
+
+    def test_what_is_ignored_stays_ignored(self):
+        code = "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        code += BODY.format(code="import os, signal; os.kill(os.getpid(), signal.SIGINT)")
+        assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+    def test_nothing_changes_for_the_caller(self):
+        before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+        assert run_command(lambda _: 0, []) == 0
+        assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+    def test_another_thread_may_run_a_command(self):
+        codes = []
+        thread = threading.Thread(target=lambda: codes.append(run_command(lambda _: 5, [])))
+        thread.start()
+        thread.join()
+        assert codes == [5]
+
+
+INTERRUPTING = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+
+
+class TestInterruptedImports:
+    """A module that is imported interrupts the process, as a user does at that moment."""
+
+    @pytest.mark.parametrize("module", ["zmq", "onnxruntime", "yaml"])
+    @pytest.mark.parametrize("started", ["splitter.cli", "split-plan"])
+    def test_end_at_once_without_a_traceback(self, tmp_path, module, started):
+        (tmp_path / f"{module}.py").write_text(INTERRUPTING)
+        script = tmp_path / "split-plan"
+        script.write_text("import sys\nfrom splitter.command import main\nsys.exit(main())\n")
+        words = [str(script)] if started == "split-plan" else ["-m", started]
+        done = self.run(tmp_path, *words, "--help")
+        assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+    def test_other_programs_keep_their_own_way(self, tmp_path):
+        (tmp_path / "zmq.py").write_text(INTERRUPTING)
+        done = self.run(tmp_path, "-c", "import protocol")
+        assert done.stderr.endswith("KeyboardInterrupt\n")
+
+    def run(self, folder, *words):
+        return subprocess.run(
+            [sys.executable, *words],
+            capture_output=True,
+            text=True,
+            env={"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"},
+            check=False,
+        )
+
+
+FULL = "error: cannot write all output: No space left on device\n"
+
+
+class TestStreams:
+    def shell(self, redirection, code="print('x' * 10)", *arguments, unbuffered=""):
+        command = ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-c"]
+        return subprocess.run(
+            [*command, BODY.format(code=code), *arguments],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            check=False,
+        )
+
+    def test_closed_standard_output_is_refused_before_the_work(self):
+        done = self.shell(">&-", "sys.stderr.write('worked')")
+        assert done.returncode == 2
+        assert done.stderr == (
+            "error: standard output is closed; send it to a file or to /dev/null\n"
+        )
+
+    @pytest.mark.parametrize(
+        ("code", "arguments"),
+        [("print('x')", ()), ("print('x' * 1_000_000)", ()), ("", ("--help",))],
+    )
+    def test_a_full_disk_is_one_line(self, code, arguments):
+        done = self.shell(">/dev/full", code, *arguments)
+        assert done.returncode == 2
+        assert done.stderr == FULL
+
+    def test_a_full_disk_is_one_line_without_buffers_too(self):
+        done = self.shell(">/dev/full", "print('x')", unbuffered="1")
+        assert (done.returncode, done.stderr) == (2, FULL)
+
+    def test_a_mistake_is_told_though_the_disk_is_full(self):
+        done = self.shell(">/dev/full", "print('x'); raise HeadtailError('no such model')")
+        assert (done.returncode, done.stderr) == (2, "error: no such model\n")
+
+    def test_the_help_has_no_reader(self):
+        ours, theirs = os.pipe()
+        os.close(ours)
+        done = subprocess.run(
+            [sys.executable, "-c", BODY.format(code=""), "--help"],
+            stdout=theirs,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONUNBUFFERED": ""},
+            check=False,
+        )
+        os.close(theirs)
+        assert (done.returncode, done.stderr) == (141, b"")
+
+    def test_without_standard_error_complaints_go_nowhere(self):
+        done = self.shell("2>&-", "import os; os.write(2, b'native'); raise HeadtailError('x')")
+        assert (done.returncode, done.stdout) == (2, "")
+
+    def test_with_both_closed_the_code_still_tells(self):
+        assert self.shell(">&- 2>&-").returncode == 2
+
+    @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+    def test_any_text_can_be_shown(self, encoding):
+        done = run("print('b\\udcff ±')", PYTHONIOENCODING=encoding)
+        assert done.returncode == 0
+        assert done.stdout.startswith("b\\udcff ")
+
+
+class TestWholeNumbers:
+    def test_are_read(self):
+        assert [whole_number(1, 20)(text) for text in ("1", "007", "20")] == [1, 7, 20]
+
+    @pytest.mark.parametrize(
+        "text", ["0", "21", "-3", "+3", "many", "", "3.0", "1e3", "٣", "9" * 20, "9" * 5000]
+    )
+    def test_others_are_refused_with_the_range(self, text):
+        with pytest.raises(ArgumentTypeError, match="is not a whole number from 1 to 20") as caught:
+            whole_number(1, 20)(text)
+        assert len(str(caught.value)) < 100
 
 
 class TestParser:
@@ -216,25 +373,49 @@ class TestConsole:
 
 
 def test_signal_numbers_are_those_of_the_shell():
-    from protocol import command
-
     assert signal.SIGINT + 128 == command.EXIT_INTERRUPTED == 130
     assert signal.SIGPIPE + 128 == command.EXIT_BROKEN_PIPE == 141
 
 
-def test_a_missing_package_is_told_with_the_extra_that_brings_it(tmp_path):
-    (tmp_path / "heavy.py").write_text("import surely_not_installed\n")
+def missing(folder, content):
+    """Start a command whose module lacks something."""
+    (folder / "heavy.py").write_text(content)
     script = "import sys\nfrom protocol.command import extra_command\n"
     script += "sys.exit(extra_command('heavy', 'plan')([]))\n"
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,
         text=True,
-        env={"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"},
+        env={"PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"},
         check=False,
     )
+
+
+def test_a_missing_package_is_told_with_the_extra_that_brings_it(tmp_path):
+    done = missing(tmp_path, "import surely_not_installed.below\n")
     assert done.returncode == 2
     assert done.stderr == (
         "error: this command needs the package 'surely_not_installed': "
         "pip install 'headtail[plan]'\n"
     )
+
+
+def test_in_a_checkout_the_hint_installs_the_checkout(monkeypatch):
+    def none(_name):
+        raise metadata.PackageNotFoundError
+
+    monkeypatch.setattr(metadata, "distribution", none)
+    hint = command._missing("yaml", "splitter.cli", "plan")
+    assert hint.endswith("run pip install '.[plan]' in the folder of headtail")
+
+
+def test_a_package_of_the_same_name_is_no_missing_package(tmp_path):
+    (tmp_path / "profiler").mkdir()
+    (tmp_path / "profiler" / "__init__.py").write_text("")
+    done = missing(
+        tmp_path, f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport profiler.cli\n"
+    )
+    assert done.returncode == 2
+    assert "another package has the same name" in done.stderr
+    assert str(tmp_path / "profiler" / "__init__.py") in done.stderr
+    assert "pip install" not in done.stderr
