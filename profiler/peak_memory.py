@@ -7,6 +7,7 @@ standard library, numpy and :mod:`profiler.engine` only.
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from profiler.child import end_with
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
 
 if TYPE_CHECKING:
@@ -72,6 +74,7 @@ def _status_bytes(key: str) -> int:
 
 
 if __name__ == "__main__":
+    end_with(os.getppid())
     _, _model, _feeds, _provider, _threads, *_names = sys.argv
     _options = EngineOptions(threads=int(_threads), provider=_provider)
     sys.stdout.write(str(main(Path(_model), Path(_feeds), _options, _names)))

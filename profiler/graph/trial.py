@@ -9,8 +9,11 @@ that a crash loses only the step that crashed. Needs onnx and scipy.
 from __future__ import annotations
 
 import json
+import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +22,7 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 
+from profiler.child import end_with, ending_after
 from profiler.graph.fusion import fused_units
 from profiler.graph.graph import Graph, build_graph
 from profiler.machine import available_threads
@@ -28,6 +32,11 @@ JOB_FILE = "job.json"
 RESULT_FILE = "result.json"
 FEEDS_FILE = "feeds.npz"
 SECOND_FEEDS_FILE = "second_feeds.npz"
+
+# No run of a network that somebody wants to answer frames takes minutes; a Loop without end does.
+RUN_LIMIT_S = 300.0
+# A slow machine loads slowly too; and the second run may have twice the data along several axes.
+_TIMES_AS_LONG = 20
 
 _SENDABLE = {
     "tensor(bool)": "bool",
@@ -51,12 +60,16 @@ def write_job(
     for file, arrays in ((FEEDS_FILE, feeds), (SECOND_FEEDS_FILE, second_feeds)):
         numbered: dict[str, Any] = {f"input_{i}": arrays[name] for i, name in enumerate(inputs)}
         np.savez(scratch / file, **numbered)
-    (scratch / JOB_FILE).write_text(json.dumps({"inputs": inputs, "codecs": list(codecs)}))
+    (scratch / JOB_FILE).write_text(
+        json.dumps({"parent": os.getpid(), "inputs": inputs, "codecs": list(codecs)})
+    )
 
 
 def main(model: Path, scratch: Path) -> None:
     """Optimise, run, run again; write what was seen after each step."""
     job = json.loads((scratch / JOB_FILE).read_text())
+    end_with(job["parent"])
+    started_s = time.monotonic()
     proto = onnx.load(model, load_external_data=False)
     graph = build_graph(proto.graph)
     result: dict[str, Any] = {"step": "load"}
@@ -72,13 +85,29 @@ def main(model: Path, scratch: Path) -> None:
     report("run")
     borders = {name for unit in units for name in unit.outputs} | graph.input_names
     session = _observing_session(model, proto, graph)
-    result["tensors"] = _observe(
-        session, graph, _feeds(scratch / FEEDS_FILE, job["inputs"]), borders, job["codecs"]
-    )
+    result["inferred_shapes"] = {
+        value.name: [axis if isinstance(axis, int) else None for axis in value.shape]
+        for value in session.get_outputs()
+    }
+    feeds = _feeds(scratch / FEEDS_FILE, job["inputs"])
+    with _limited(time.monotonic() - started_s):
+        result["tensors"] = _observe(session, graph, feeds, borders, job["codecs"])
     report("second run")
-    again = _observe(session, graph, _feeds(scratch / SECOND_FEEDS_FILE, job["inputs"]), set(), [])
+    second_feeds = _feeds(scratch / SECOND_FEEDS_FILE, job["inputs"])
+    with _limited(time.monotonic() - started_s):
+        again = _observe(session, graph, second_feeds, set(), [])
     result["second_shapes"] = {name: tensor.get("shape") for name, tensor in again.items()}
     report("done")
+
+
+def _limited(before_s: float) -> AbstractContextManager[None]:
+    """Bound a run by what went before it: loading, or loading and the first run."""
+    limit_s = max(RUN_LIMIT_S, _TIMES_AS_LONG * before_s)
+    return ending_after(
+        limit_s,
+        f"a run has not ended after {limit_s:.0f} s, the limit; look for a Loop that never ends, "
+        "or give inputs with --feed for which it ends",
+    )
 
 
 def _feeds(path: Path, inputs: Sequence[str]) -> dict[str, npt.NDArray[np.generic]]:
@@ -114,11 +143,11 @@ def _observing_session(
     model: Path, proto: onnx.ModelProto, graph: Graph
 ) -> onnxruntime.InferenceSession:
     """Return a session of the unfused model with every tensor as an output."""
-    outputs = {value.name for value in proto.graph.output}
-    for node in graph.nodes:
-        for name in node.outputs:
-            if name not in outputs:
-                proto.graph.output.add(name=name)
+    names = [value.name for value in proto.graph.output]
+    names += [name for node in graph.nodes for name in node.outputs]
+    del proto.graph.output[:]  # what is declared of them may be wrong
+    for name in dict.fromkeys(names):
+        proto.graph.output.add(name=name)
     # It must lie beside the weights: ONNX Runtime refuses weights in another folder, and those that
     # are reached through a hard or symbolic link.
     target = model.with_name("observed.onnx")
