@@ -5,25 +5,22 @@ Light.
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from profiler.errors import LinkError
+from protocol.rates import HIGHEST_MBPS, LONGEST_MS, LOWEST_MBPS, parse_mbps
+from protocol.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["Link", "parse_link"]
 
-_FORMS = "write 20mbps, 20mbps/5mbps (up/down) or 20mbps/5mbps,rtt=30ms; units: kbps, mbps, gbps"
-_MBPS = {"kbps": 1e-3, "mbps": 1.0, "gbps": 1e3}
-_NUMBER = r"([+-]?\d+\.?\d*(?:e[+-]?\d+)?|[+-]?\.\d+|[+-]?nan|[+-]?inf)"
-_RATE = rf"{_NUMBER}\s*(kbps|mbps|gbps)"
-_LINK = re.compile(
-    rf"\s*{_RATE}\s*(?:/\s*{_RATE}\s*)?(?:,\s*rtt\s*=\s*{_NUMBER}\s*ms\s*)?",
-    re.ASCII | re.IGNORECASE,
+_FORMS = "write 20mbps, 20mbps/5mbps (up/down) or 20mbps/5mbps,rtt=30ms"
+_ROUND_TRIP = re.compile(
+    r"\s*rtt\s*=\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*ms\s*", re.ASCII | re.IGNORECASE
 )
 
 
@@ -44,10 +41,12 @@ class Link:
     def __post_init__(self) -> None:
         for name in ("uplink_mbps", "downlink_mbps"):
             rate = getattr(self, name)
-            if not (math.isfinite(rate) and rate > 0):
-                raise LinkError(f"{name} is {rate:g}; it must be above 0 and finite")
-        if not (math.isfinite(self.rtt_ms) and self.rtt_ms >= 0):
-            raise LinkError(f"rtt_ms is {self.rtt_ms:g}; it must be 0 or more and finite")
+            if not LOWEST_MBPS <= rate <= HIGHEST_MBPS:
+                raise LinkError(
+                    f"{name} is {rate:g}; it must be {LOWEST_MBPS:g} to {HIGHEST_MBPS:g}"
+                )
+        if not 0 <= self.rtt_ms <= LONGEST_MS:
+            raise LinkError(f"rtt_ms is {self.rtt_ms:g}; it must be 0 to {LONGEST_MS:.0f}")
 
     def uplink_ms(self, size_bytes: float) -> float:
         """How long a message of this size takes to the cloud: its bits, and half the round trip."""
@@ -78,16 +77,21 @@ def parse_link(text: str) -> Link:
     Raises:
         LinkError: The text has another form, or a number is out of range.
     """
-    match = _LINK.fullmatch(text)
-    if match is None:
-        raise LinkError(f"cannot read link {text!r}: {_FORMS}")
-    up, up_unit, down, down_unit, rtt = match.groups()
-    uplink_mbps = float(up) * _MBPS[up_unit.lower()]
-    downlink_mbps = uplink_mbps if down is None else float(down) * _MBPS[down_unit.lower()]
+    rates, comma, round_trip = text.partition(",")
+    up, slash, down = rates.partition("/")
     try:
-        return Link(uplink_mbps, downlink_mbps, float(rtt or 0))
-    except LinkError as error:
-        raise LinkError(f"cannot use link {text!r}: {error}") from error
+        uplink_mbps = parse_mbps(up)
+        downlink_mbps = parse_mbps(down) if slash else uplink_mbps
+        return Link(uplink_mbps, downlink_mbps, _rtt_ms(round_trip) if comma else 0.0)
+    except ValueError as error:
+        raise LinkError(f"cannot read link {one_line(text, 80)!r}: {error}; {_FORMS}") from error
+
+
+def _rtt_ms(text: str) -> float:
+    match = _ROUND_TRIP.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{one_line(text, 40)!r} is no round trip")
+    return float(match[1])
 
 
 def _bits_ms(size_bytes: float, rate_mbps: float) -> float:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_args
@@ -13,15 +11,15 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 
+from profiler.arrays import read_arrays
 from profiler.errors import FeedError
 from profiler.values import TensorSlot
 from protocol.limits import Limits
 from protocol.tensors import Dtype
+from protocol.text import one_line
 
 Feeds = dict[str, npt.NDArray[np.generic]]
 
-# A model's input name may hold a slash, which a file name in a zip archive had better not.
-SLASH = "__slash__"
 _SEED = 20170409
 _LARGEST_BYTES = Limits().tensor_bytes
 _SENDABLE = frozenset(get_args(Dtype))
@@ -31,36 +29,32 @@ def parse_input_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """Read ``NAME:1x3x224x224`` from each text (``NAME:`` alone is a scalar).
 
     Raises:
-        FeedError: A text of another form.
+        FeedError: A text of another form, or a shape beyond what a message carries.
     """
     shapes: dict[str, tuple[int, ...]] = {}
     for text in texts:
         name, colon, numbers = text.rpartition(":")
+        shown = one_line(text, 80)
         if not colon or not name or not re.fullmatch(r"(\d+(x\d+)*)?", numbers, re.ASCII):
-            raise FeedError(f"--input {text!r} is not of the form NAME:1x3x224x224")
+            raise FeedError(f"--input {shown!r} is not of the form NAME:1x3x224x224")
         if name in shapes:
-            raise FeedError(f"--input gives {name!r} twice; give each input once")
-        shapes[name] = tuple(int(number) for number in numbers.split("x")) if numbers else ()
+            raise FeedError(f"--input gives {one_line(name, 80)!r} twice; give each input once")
+        axes = numbers.split("x") if numbers else []
+        if len(axes) > Limits().rank:
+            raise FeedError(f"--input {shown!r} has {len(axes)} axes; the limit is {Limits().rank}")
+        axes = [axis.lstrip("0") or "0" for axis in axes]
+        # Python refuses to read thousands of digits, so their number comes first.
+        if any(len(axis) > 9 or int(axis) > _LARGEST_BYTES for axis in axes):
+            raise FeedError(
+                f"--input {shown!r} has an axis that is too long; the limit is {_LARGEST_BYTES}"
+            )
+        shapes[name] = tuple(map(int, axes))
     return shapes
 
 
 def read_feeds(path: Path) -> Feeds:
-    """Read a ``.npz`` file with one array per model input.
-
-    Raises:
-        FeedError: No such file, no .npz file, or one with pickled objects in it.
-    """
-    try:
-        # Opened here, since numpy leaves a broken archive's file open.
-        with path.open("rb") as stream:
-            archive = np.load(stream, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise FeedError(f"{path} holds a single array; save it with numpy.savez(NAME=...)")
-            return {name.replace(SLASH, "/"): archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise FeedError(f"there is no file {path}") from None
-    except (OSError, ValueError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
-        raise FeedError(f"{path} is not a readable .npz file: {error}") from None
+    """Read a ``.npz`` file with one array per model input; see :func:`read_arrays`."""
+    return read_arrays(path)
 
 
 def resolve_feeds(
@@ -108,7 +102,8 @@ def _feed(
             f"input {slot.name!r} was given the shape {list(shape)}; "
             f"the model wants {_shape_text(slot.shape)}"
         )
-    if math.prod(shape) * np.dtype(slot.dtype).itemsize > _LARGEST_BYTES:
+    # An axis of length 0 makes the tensor empty, but not the others short.
+    if math.prod(axis or 1 for axis in shape) * np.dtype(slot.dtype).itemsize > _LARGEST_BYTES:
         raise FeedError(
             f"input {slot.name!r} of shape {list(shape)} takes more than "
             f"{_LARGEST_BYTES >> 20} MiB, which no message carries"

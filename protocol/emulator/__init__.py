@@ -10,7 +10,7 @@ from protocol.emulator.errors import EmulatorClosedError, EmulatorError, LinkSet
 from protocol.emulator.link import EmulatedLink, LinkCounters
 from protocol.emulator.pace import Pace, SteadyPace, TracePace
 from protocol.emulator.schedule import LinkSchedule, LinkShape
-from protocol.emulator.settings import LinkSettings, parse_rate, parse_rates
+from protocol.emulator.settings import LinkSettings, parse_rates
 from protocol.emulator.trace import BandwidthTrace
 
 __all__ = [
@@ -26,6 +26,5 @@ __all__ = [
     "Pace",
     "SteadyPace",
     "TracePace",
-    "parse_rate",
     "parse_rates",
 ]

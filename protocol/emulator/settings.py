@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 
 from protocol.emulator.errors import LinkSettingsError
 from protocol.emulator.pace import BYTES_PER_S_PER_MBPS, Pace, SteadyPace, TracePace
 from protocol.emulator.schedule import LinkShape
 from protocol.emulator.trace import BandwidthTrace
-
-_MBPS_PER_UNIT = {"kbps": 0.001, "mbps": 1.0, "gbps": 1000.0}
-_RATE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(kbps|mbps|gbps)", re.IGNORECASE)
+from protocol.rates import LONGEST_MS, LOWEST_MBPS, parse_mbps
+from protocol.text import one_line
 
 # A queue must hold what the link carries while a busy machine wakes the emulator late; more would
 # only hide the slowness of the link from the sender.
@@ -44,14 +42,15 @@ class LinkSettings:
     def __post_init__(self) -> None:
         for name in ("uplink_mbps", "downlink_mbps"):
             rate = getattr(self, name)
-            if not isinstance(rate, BandwidthTrace) and not rate > 0:
+            if not isinstance(rate, BandwidthTrace) and not rate >= LOWEST_MBPS:
                 raise LinkSettingsError(
-                    f"{name} must be above 0, not {rate}; to stop a link, pause it"
+                    f"{name} must be {LOWEST_MBPS:g} or more, not {rate:g}; "
+                    "to stop a link, pause it"
                 )
         for name in ("rtt_ms", "jitter_ms"):
             value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise LinkSettingsError(f"{name} must be 0 or more, not {value}")
+            if not 0 <= value <= LONGEST_MS:
+                raise LinkSettingsError(f"{name} must be 0 to {LONGEST_MS:.0f}, not {value:g}")
 
     def shape(self, rate: float | BandwidthTrace, link_time_s: float) -> LinkShape:
         """One direction with these delays; a trace begins at ``link_time_s``."""
@@ -75,28 +74,20 @@ def chunk_bytes(rate: float | BandwidthTrace) -> int:
     return _amount(rate, _CHUNK_S, _CHUNK_BYTES)
 
 
-def parse_rate(text: str) -> float:
-    """Read ``20mbps``, ``500kbps`` or ``1gbps`` as Mbit/s.
-
-    Raises:
-        LinkSettingsError: The text is no such rate.
-    """
-    match = _RATE.fullmatch(text.strip())
-    if match is None:
-        raise LinkSettingsError(f"cannot read the rate {text!r}; write it as 20mbps or 500kbps")
-    return float(match[1]) * _MBPS_PER_UNIT[match[2].lower()]
-
-
 def parse_rates(text: str) -> tuple[float, float]:
     """Read ``20mbps/5mbps`` (up, down) or ``20mbps`` (both) as Mbit/s.
 
     Raises:
         LinkSettingsError: The text is no such pair.
     """
-    parts = text.split("/")
-    if len(parts) > 2:
-        raise LinkSettingsError(f"cannot read the rates {text!r}; write them as 20mbps/5mbps")
-    return parse_rate(parts[0]), parse_rate(parts[-1])
+    up, slash, down = text.partition("/")
+    try:
+        uplink_mbps = parse_mbps(up)
+        return uplink_mbps, parse_mbps(down) if slash else uplink_mbps
+    except ValueError as error:
+        raise LinkSettingsError(
+            f"cannot read the rates {one_line(text, 80)!r}: {error}; write 20mbps or 20mbps/5mbps"
+        ) from error
 
 
 def _amount(rate: float | BandwidthTrace, duration_s: float, limits: tuple[int, int]) -> int:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from protocol.emulator.errors import LinkSettingsError
+from protocol.files import read_file
+from protocol.rates import HIGHEST_MBPS, LOWEST_MBPS
+from protocol.text import one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_LARGEST_BYTES = 1 << 26  # a week in steps of a tenth of a second is a quarter of it
+_LONGEST_S = 1e9  # clocks and timeouts carry a hundred years, but not much more
 
 
 @dataclass(frozen=True)
@@ -38,8 +45,16 @@ class BandwidthTrace:
                 raise LinkSettingsError(f"trace times must grow: {after} s follows {before} s")
         if not all(math.isfinite(value) for value in (*self.times_s, *self.mbps)):
             raise LinkSettingsError("a trace holds finite numbers only")
+        if self.times_s[-1] > _LONGEST_S:
+            raise LinkSettingsError(f"a trace lasts {_LONGEST_S:g} s at most")
         if min(self.mbps) < 0 or max(self.mbps) == 0:
             raise LinkSettingsError("trace rates must be 0 or more, and at least one above 0")
+        for rate in self.mbps:
+            if rate and not LOWEST_MBPS <= rate <= HIGHEST_MBPS:
+                raise LinkSettingsError(
+                    f"a trace rate of {rate:g} is out of range; "
+                    f"give 0, or {LOWEST_MBPS:g} to {HIGHEST_MBPS:g}"
+                )
 
     @property
     def period_s(self) -> float:
@@ -61,9 +76,11 @@ class BandwidthTrace:
             LinkSettingsError: The file cannot be read or is no such trace.
         """
         try:
-            with path.open(newline="", encoding="utf-8") as file:
-                rows = list(csv.reader(file))
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            text = read_file(path, _LARGEST_BYTES).decode("utf-8")
+            rows = list(csv.reader(io.StringIO(text, newline="")))
+        except OSError as error:
+            raise LinkSettingsError(f"cannot read the trace {path}: {error.strerror}") from error
+        except (UnicodeDecodeError, csv.Error) as error:
             raise LinkSettingsError(f"cannot read the trace {path}: {error}") from error
         if not rows or [cell.strip() for cell in rows[0]] != ["t_s", "mbps"]:
             raise LinkSettingsError(f"{path} is no trace: its first line must be t_s,mbps")
@@ -90,5 +107,5 @@ def _step(line: int, row: list[str]) -> tuple[float, float]:
         return float(time_s), float(mbps)
     except ValueError:
         raise LinkSettingsError(
-            f"line {line}: two numbers expected, found {','.join(row)!r}"
+            f"line {line}: two numbers expected, found {one_line(','.join(row), 40)!r}"
         ) from None

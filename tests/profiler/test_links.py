@@ -50,19 +50,26 @@ def test_refuses_other_forms_and_shows_the_right_ones(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0mbps", "uplink_mbps is 0; it must be above 0"),
-        ("-20mbps", "uplink_mbps is -20"),
-        ("nanmbps", "uplink_mbps is nan"),
-        ("infmbps", "uplink_mbps is inf"),
-        ("1e999mbps", "uplink_mbps is inf"),
-        ("20mbps/0mbps", "downlink_mbps is 0"),
-        ("20mbps,rtt=-1ms", "rtt_ms is -1; it must be 0 or more"),
-        ("20mbps,rtt=infms", "rtt_ms is inf"),
+        ("0mbps", "the rate 0mbps is out of range; give 0.1kbps to 1000gbps"),
+        ("-20mbps", "the rate -20mbps is out of range"),
+        ("nanmbps", "the rate nanmbps is out of range"),
+        ("1e308mbps", "the rate 1e308mbps is out of range"),
+        ("5e-324mbps", "the rate 5e-324mbps is out of range"),
+        ("20mbps/0mbps", "the rate 0mbps is out of range"),
+        ("20mbps,rtt=-1ms", "rtt_ms is -1; it must be 0 to 3600000"),
+        ("20mbps,rtt=1e308ms", "rtt_ms is 1e.308; it must be 0 to 3600000"),
+        ("20mbps,rtt=infms", "'rtt=infms' is no round trip"),
     ],
 )
 def test_refuses_numbers_out_of_range(text: str, message: str) -> None:
     with pytest.raises(LinkError, match=message):
         parse_link(text)
+
+
+def test_a_link_made_in_code_keeps_to_the_same_range() -> None:
+    for rates in ((0, 1), (1, 5e-324), (1e308, 1), (float("nan"), 1), (float("inf"), 1)):
+        with pytest.raises(LinkError, match=r"link_mbps is .*; it must be 0\.0001 to 1e\+06"):
+            Link(*rates)
 
 
 def test_a_transfer_is_its_bits_and_half_the_round_trip() -> None:

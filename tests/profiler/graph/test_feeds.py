@@ -28,6 +28,24 @@ class TestShapes:
         with pytest.raises(FeedError, match=r"not of the form NAME:1x3x224x224"):
             parse_input_shapes([text])
 
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            ("x:99999999999999999999999x3", "an axis that is too long"),
+            ("x:99999999999999999999999x0", "an axis that is too long"),
+            ("x:" + "9" * 5000, "an axis that is too long"),
+            ("x:268435457", "an axis that is too long; the limit is 268435456"),
+            ("x:" + "x".join("1" * 17), "17 axes; the limit is 16"),
+        ],
+    )
+    def test_absurd_ones_are_refused_with_the_limit(self, text: str, reason: str) -> None:
+        with pytest.raises(FeedError, match=reason) as caught:
+            parse_input_shapes([text])
+        assert len(str(caught.value)) < 200
+
+    def test_leading_zeros_do_no_harm(self) -> None:
+        assert parse_input_shapes(["x:" + "0" * 5000 + "3x0"]) == {"x": (3, 0)}
+
     def test_twice(self) -> None:
         with pytest.raises(FeedError, match="'x' twice"):
             parse_input_shapes(["x:1", "x:2"])
@@ -75,7 +93,7 @@ class TestResolving:
             resolve_feeds([TensorSlot("s", dtype, (1,))], {"s": np.ones(1)}, {})
 
     def test_nothing_huge_is_made_up(self) -> None:
-        for shape in ((1 << 20, 1 << 20, 1 << 20), (1 << 14, 1 << 14)):
+        for shape in ((1 << 20, 1 << 20, 1 << 20), (1 << 14, 1 << 14), (0, 1 << 62)):
             with pytest.raises(FeedError, match="takes more than 256 MiB"):
                 resolve_feeds([TensorSlot("x", "float32", shape)], {}, {})
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,9 @@ from protocol.emulator import BandwidthTrace, LinkSettingsError
         ((0, 1), (5, -1), "0 or more"),
         ((0, 1), (0, 0), "at least one above 0"),
         ((0, 1), (5, float("inf")), "finite"),
+        ((0, 1), (5, 1e-300), "out of range"),
+        ((0, 1), (5, 1e300), "out of range"),
+        ((0, 1e300), (5, 5), "lasts 1e.09 s at most"),
         ((0, float("nan")), (5, 5), "must grow"),
     ],
 )
@@ -63,6 +67,13 @@ def test_broken_csv_is_named(tmp_path: Path, text: str, word: str) -> None:
     with pytest.raises(LinkSettingsError, match=word) as caught:
         BandwidthTrace.from_csv(path)
     assert str(path) in str(caught.value)
+
+
+def test_what_has_no_end_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
+        with pytest.raises(LinkSettingsError, match=r"cannot read the trace .* not a file"):
+            BandwidthTrace.from_csv(path)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

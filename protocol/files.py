@@ -1,0 +1,55 @@
+"""Read files that users name: files that have an end, up to a size.
+
+A pipe, a socket or a device such as /dev/zero would keep a command waiting or filling memory for
+ever. What is wrong comes as an OSError whose ``strerror`` says it, as all other troubles of files.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import BinaryIO
+
+__all__ = ["open_file", "read_file"]
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a regular file for reading.
+
+    Raises:
+        OSError: It cannot be opened, or is no regular file.
+    """
+    # Looked at before it is opened: opening a named pipe waits for a writer.
+    kind = _KINDS.get(stat.S_IFMT(path.stat().st_mode))
+    if kind is not None:
+        number = errno.EISDIR if kind == "a folder" else errno.EINVAL
+        raise OSError(number, f"it is {kind}, not a file", os.fspath(path))
+    return path.open("rb")
+
+
+def read_file(path: Path, limit_bytes: int) -> bytes:
+    """Return what is in a regular file.
+
+    Raises:
+        OSError: It cannot be read, is no regular file, or holds more than the limit.
+    """
+    with open_file(path) as stream:
+        # Files of /proc say that they are empty, so their size tells nothing.
+        data = stream.read(limit_bytes + 1)
+    if len(data) > limit_bytes:
+        text = f"it holds more than {limit_bytes:,} bytes, the limit"
+        raise OSError(errno.EINVAL, text, os.fspath(path))
+    return data
