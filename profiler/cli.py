@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,16 +12,18 @@ from profiler.feed_arguments import add_feed_arguments, feeds_of
 from profiler.graph.model import load_model
 from profiler.graph.observation import observe
 from profiler.graph.weights import store_model
-from profiler.machine import available_threads
+from profiler.machine import available_threads, thread_count
 from profiler.measurement import MeasureOptions, measure_profile
 from profiler.profile_file import check_target, write_profile
 from profiler.report import profile_text
 from profiler.timing import Schedule
-from protocol.command import CommandParser, run_command
+from protocol.command import CommandParser, run_command, whole_number
 from protocol.console import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_MOST_RUNS = 10_000
 
 
 def run(arguments: Sequence[str] | None) -> int:
@@ -68,12 +69,15 @@ def _parser() -> CommandParser:
     parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx file")
     parser.add_argument(
         "--threads",
-        type=_count,
+        type=thread_count,
         metavar="N",
         help="threads inside one operator (default: those this process may use)",
     )
     parser.add_argument(
-        "--runs", type=_count, metavar="N", help="counted runs (default: 7 to 100, about 3 s)"
+        "--runs",
+        type=whole_number(1, _MOST_RUNS),
+        metavar="N",
+        help="counted runs (default: 7 to 100, about 3 s)",
     )
     add_feed_arguments(parser)
     parser.add_argument(
@@ -81,12 +85,6 @@ def _parser() -> CommandParser:
     )
     parser.add_argument("--json", action="store_true", help="print the profile as JSON")
     return parser
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
-    return int(text)
 
 
 if __name__ == "__main__":

@@ -12,10 +12,12 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from protocol.command import whole_number
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["available_threads", "cpu_quota", "describe_machine"]
+__all__ = ["available_threads", "cpu_quota", "describe_machine", "thread_count"]
 
 _ROOT = Path("/")
 
@@ -28,6 +30,14 @@ def available_threads(root: Path = _ROOT) -> int:
     allowed = _allowed_cores()
     quota = cpu_quota(root)
     return allowed if quota is None else max(1, min(allowed, math.ceil(quota)))
+
+
+def thread_count(text: str) -> int:
+    """Read how many threads an argument asks for; a ``type=`` for argparse.
+
+    More than there are cores make a run slower, and thousands end the process.
+    """
+    return whole_number(1, os.cpu_count() or 1, ", the cores of this machine")(text)
 
 
 def cpu_quota(root: Path = _ROOT) -> float | None:

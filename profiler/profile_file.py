@@ -8,18 +8,22 @@ from __future__ import annotations
 import json
 import math
 import os
+import reprlib
+import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from profiler.errors import ProfileError
 from profiler.profile import SCHEMA, CodecSpeed, EngineUsed, LayerCost, Profile, ProfileKind
 from profiler.values import ModelIdentity, TensorSlot
+from protocol.files import read_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = ["check_target", "profile_from_dict", "read_profile", "write_profile"]
 
+_LARGEST_BYTES = 1 << 25  # a layer takes half a kilobyte, and large networks have some thousands
 _SUM_TOLERANCE = 0.01  # of the whole; tools that edit profiles may round
 
 
@@ -27,16 +31,23 @@ def check_target(path: Path) -> None:
     """Find out before a long measurement whether its result can be written.
 
     Raises:
-        ProfileError: The folder is missing or not ours to write into, or the path is a folder.
+        ProfileError: The name cannot be that of a file, the folder is missing or not ours to write
+            into, or something else than a file is there.
     """
+    shown = repr(os.fspath(path))
     if not path.parent.is_dir():
-        raise ProfileError(
-            f"cannot write {os.fspath(path)!r}: no folder {os.fspath(path.parent)!r}"
-        )
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise ProfileError(
-            f"cannot write {os.fspath(path)!r}: it is a folder, or is in a closed one"
-        )
+        raise ProfileError(f"cannot write {shown}: no folder {os.fspath(path.parent)!r}")
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        mode = stat.S_IFREG
+    except OSError as error:
+        raise ProfileError(f"cannot write {shown}: {error.strerror}") from None
+    # The file is replaced when the profile is complete; a device must not be.
+    if not stat.S_ISREG(mode):
+        raise ProfileError(f"cannot write {shown}: it is there and is no file; name another")
+    if not os.access(path.parent, os.W_OK):
+        raise ProfileError(f"cannot write {shown}: its folder may not be written to")
 
 
 def write_profile(profile: Profile, path: Path) -> None:
@@ -46,7 +57,7 @@ def write_profile(profile: Profile, path: Path) -> None:
         ProfileError: The file cannot be written.
     """
     text = json.dumps(profile.to_dict(), indent=1, allow_nan=False) + "\n"
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft = path.with_name(f".headtail-{os.getpid()}")  # a long name would have no room for more
     try:
         draft.write_text(text, encoding="utf-8")
         draft.replace(path)
@@ -62,7 +73,7 @@ def read_profile(path: Path) -> Profile:
         ProfileError: There is no such file, or it is no sound profile.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(read_file(path, _LARGEST_BYTES))
     except OSError as error:
         raise ProfileError(f"cannot read profile {os.fspath(path)!r}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
@@ -85,7 +96,7 @@ def profile_from_dict(data: Any) -> Profile:
     if schema != SCHEMA:
         newer = isinstance(schema, int) and schema > SCHEMA
         advice = "; update headtail" if newer else ""
-        raise ProfileError(f"schema is {schema!r}, this version reads {SCHEMA}{advice}")
+        raise ProfileError(f"schema is {reprlib.repr(schema)}, this version reads {SCHEMA}{advice}")
     profile = Profile(
         label=fields.text("label"),
         kind=_kind(fields),
@@ -128,7 +139,9 @@ class _Fields:
         return self.data[key]
 
     def refuse(self, key: str, wanted: str) -> NoReturn:
-        raise ProfileError(f"{self.where}{key} is {self.data[key]!r}; it must be {wanted}")
+        raise ProfileError(
+            f"{self.where}{key} is {reprlib.repr(self.data[key])}; it must be {wanted}"
+        )
 
     def text(self, key: str) -> str:
         value = self.value(key)

@@ -47,14 +47,20 @@ class CommandParser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see {self.prog} --help)")
 
 
-def whole_number(lowest: int, highest: int) -> Callable[[str], int]:
-    """Return a ``type=`` for arguments that are whole numbers of a range, both ends included."""
+def whole_number(lowest: int, highest: int, why: str = "") -> Callable[[str], int]:
+    """Return a ``type=`` for arguments that are whole numbers.
+
+    Args:
+        lowest: The least that is taken.
+        highest: The most that is taken.
+        why: Follows the range in the complaint.
+    """
 
     def read(text: str) -> int:
         digits = re.fullmatch(r"\d{1,18}", text, re.ASCII)
         if not digits or not lowest <= int(text) <= highest:
             raise argparse.ArgumentTypeError(
-                f"{one_line(text, 40)!r} is not a whole number from {lowest} to {highest}"
+                f"{one_line(text, 40)!r} is not a whole number from {lowest} to {highest}{why}"
             )
         return int(text)
 

@@ -47,9 +47,11 @@ def read_file(path: Path, limit_bytes: int) -> bytes:
         OSError: It cannot be read, is no regular file, or holds more than the limit.
     """
     with open_file(path) as stream:
-        # Files of /proc say that they are empty, so their size tells nothing.
-        data = stream.read(limit_bytes + 1)
-    if len(data) > limit_bytes:
+        # Memory is taken for as much as is asked for, so ask for what is there; but files of /proc
+        # say that they are empty.
+        size_bytes = os.fstat(stream.fileno()).st_size or limit_bytes
+        data = b"" if size_bytes > limit_bytes else stream.read(size_bytes + 1)
+    if max(size_bytes, len(data)) > limit_bytes:
         text = f"it holds more than {limit_bytes:,} bytes, the limit"
         raise OSError(errno.EINVAL, text, os.fspath(path))
     return data

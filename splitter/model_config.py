@@ -12,11 +12,26 @@ from typing import Any
 import yaml
 
 from protocol.errors import ProtocolError
+from protocol.files import read_file
 from protocol.preprocess import ImagePreprocess
 from protocol.text import did_you_mean
 from splitter.errors import PlanError
 
 _KEYS = ("labels", "preprocess")
+_LARGEST_BYTES = 1 << 16  # two keys; PyYAML takes seconds for a megabyte
+_LARGEST_LABELS_BYTES = 1 << 24
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """Refuses aliases: nothing here needs them, and a few lines of them can stand for gigabytes."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(
+                None, None, f"aliases such as *{event.anchor} are not read", event.start_mark
+            )
+        return super().compose_node(parent, index)
 
 
 @dataclass(frozen=True)
@@ -42,7 +57,7 @@ def find_model_config(model: Path, named: Path | None) -> ModelConfig:
     if named is None and not path.is_file():
         return ModelConfig()
     try:
-        data = yaml.safe_load(path.read_bytes())
+        data = yaml.load(read_file(path, _LARGEST_BYTES), _PlainLoader)  # noqa: S506  # a SafeLoader
     except FileNotFoundError:
         raise PlanError(f"there is no file {path}") from None
     except OSError as error:
@@ -78,7 +93,8 @@ def _labels(path: Path, name: Any) -> tuple[str, ...]:
         raise PlanError(f"{path}: labels is {name!r}; give the name of a file, one class a line")
     file = path.parent / name
     try:
-        return tuple(file.read_text(encoding="utf-8").rstrip().splitlines())
+        text = read_file(file, _LARGEST_LABELS_BYTES).decode("utf-8")
+        return tuple(text.rstrip().splitlines())
     except OSError as error:
         raise PlanError(f"{path}: labels file {file}: {error.strerror}") from None
     except UnicodeDecodeError:

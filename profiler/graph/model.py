@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -14,6 +15,9 @@ from profiler.errors import ModelError
 from profiler.graph.graph import Graph, build_graph
 from profiler.graph.normalise import normalise, walk_graphs
 from profiler.values import ModelIdentity
+from protocol.files import read_file
+
+_LARGEST_BYTES = 1 << 31  # what a protobuf can hold; larger models keep their weights outside
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ def load_model(path: Path | str) -> LoadedModel:
     path = Path(path)
     proto = _read(path)
     try:
-        identity = ModelIdentity(path.stem, _digest(path, proto))
+        identity = ModelIdentity(_readable(path.stem), _digest(path, proto))
         renamed = normalise(proto)
         graph = build_graph(proto.graph)
     except ModelError as error:
@@ -59,9 +63,14 @@ def load_model(path: Path | str) -> LoadedModel:
     return LoadedModel(identity, path, proto, graph, renamed)
 
 
+def _readable(name: str) -> str:
+    """A file's name may hold bytes that are no text; a message's fields may not."""
+    return os.fsencode(name).decode("utf-8", errors="replace")
+
+
 def _read(path: Path) -> onnx.ModelProto:
     try:
-        data = path.read_bytes()
+        data = read_file(path, _LARGEST_BYTES)
     except IsADirectoryError:
         raise ModelError(f"{path} is a folder; name the .onnx file in it") from None
     except FileNotFoundError:
@@ -117,6 +126,8 @@ def external_file(model: Path, location: str) -> Path:
             real = candidate.resolve(strict=True)
         except OSError:  # missing, or a name that no file can have
             continue
+        if not real.is_file():
+            raise ModelError(f"{model}: weights location {location!r} is no file")
         if real.is_relative_to(folder) or real.is_relative_to(real_folder):
             return real
         raise ModelError(

@@ -131,6 +131,8 @@ def _point_into_weights_file(tensor: onnx.TensorProto, offset: int, length: int)
 
 def _weight_bytes(tensor: onnx.TensorProto) -> int:
     elements = math.prod(tensor.dims)
+    if tensor.data_type not in onnx.TensorProto.DataType.values():
+        raise ModelError(f"weight {tensor.name!r} has the unknown type {tensor.data_type}")
     name = onnx.TensorProto.DataType.Name(tensor.data_type)
     if name.endswith("INT4") or name.startswith("FLOAT4"):
         return (elements + 1) // 2  # two in a byte
@@ -163,5 +165,10 @@ def _external_chunks(loaded: LoadedModel, tensor: onnx.TensorProto) -> Iterator[
         source.seek(offset)
         while length:
             chunk = source.read(min(length, _CHUNK_BYTES))
+            if not chunk:
+                raise ModelError(
+                    f"{loaded.path}: {path.name} became shorter while it was read; "
+                    "run again when nothing writes to it"
+                )
             length -= len(chunk)
             yield chunk

@@ -6,11 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 import pytest
 
-from profiler.machine import available_threads, cpu_quota, describe_machine
+from profiler.machine import available_threads, cpu_quota, describe_machine, thread_count
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,6 +25,14 @@ def lay_out(root: Path, files: dict[str, str]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return root
+
+
+def test_threads_are_bounded_by_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    assert [thread_count(text) for text in ("1", "8")] == [1, 8]
+    for text in ("0", "9", "3000", "-1", "two"):
+        with pytest.raises(ArgumentTypeError, match="from 1 to 8, the cores of this machine"):
+            thread_count(text)
 
 
 @pytest.mark.parametrize(

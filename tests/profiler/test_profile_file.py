@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from profiler.errors import ProfileError
 from profiler.profile_file import check_target, profile_from_dict, read_profile, write_profile
 from tests.profiler.test_profile import PROFILE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FULL = replace(
     PROFILE, peak_memory_bytes=123, notes=("Said once.",), machine={"cpu": "x", "cores": 2}
@@ -110,8 +109,39 @@ def test_a_target_is_checked_before_measuring(tmp_path: Path) -> None:
     check_target(tmp_path / "new.json")
     with pytest.raises(ProfileError, match=r"cannot write .*p\.json': no folder .*none"):
         check_target(tmp_path / "none" / "p.json")
-    with pytest.raises(ProfileError, match="it is a folder"):
+    with pytest.raises(ProfileError, match="it is there and is no file"):
         check_target(tmp_path)
+    with pytest.raises(ProfileError, match="File name too long"):
+        check_target(tmp_path / ("n" * 300))
+    (tmp_path / "new.json").touch()
+    with pytest.raises(ProfileError, match=r"no folder .*new\.json"):
+        check_target(tmp_path / "new.json" / "p.json")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ProfileError, match="it is there and is no file"):
+        check_target(tmp_path / "pipe")
+
+
+def test_the_longest_name_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / ("n" * 255)
+    check_target(path)
+    write_profile(FULL, path)
+    assert read_profile(path) == FULL
+
+
+def test_what_has_no_end_or_is_too_large_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError, match="it is a device, not a file"):
+        read_profile(Path("/dev/zero"))
+    huge = tmp_path / "huge.json"
+    with huge.open("wb") as stream:
+        stream.truncate(1 << 40)
+    with pytest.raises(ProfileError, match="it holds more than 33,554,432 bytes, the limit"):
+        read_profile(huge)
+
+
+def test_a_message_shows_the_beginning_of_a_long_value() -> None:
+    with pytest.raises(ProfileError, match="it must be a text") as caught:
+        profile_from_dict(edited("label", [["x" * 1000] * 1000] * 1000))
+    assert len(str(caught.value)) < 2000
 
 
 def test_a_profile_without_memory_or_layers(tmp_path: Path) -> None:

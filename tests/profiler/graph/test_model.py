@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import set_external_data
 
 from profiler.errors import ModelError
+from profiler.graph import weights
 from profiler.graph.model import load_model
 from profiler.graph.weights import store_model
 from tests.zoo import (
@@ -40,6 +43,12 @@ def with_external_weight(location: str, length: int = 64 * 4, offset: int = 0) -
     return proto
 
 
+def test_a_name_that_is_no_text_becomes_one(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/m\xff.onnx"))
+    path.write_bytes(resnet_toy().proto.SerializeToString())
+    assert load_model(path).identity.name == "m\N{REPLACEMENT CHARACTER}"
+
+
 class TestRefusal:
     def test_no_such_file(self, tmp_path: Path) -> None:
         with pytest.raises(ModelError, match="there is no file"):
@@ -48,6 +57,13 @@ class TestRefusal:
     def test_a_folder(self, tmp_path: Path) -> None:
         with pytest.raises(ModelError, match=r"name the \.onnx file in it"):
             load_model(tmp_path)
+
+    def test_what_has_no_end(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "m.onnx")
+        with pytest.raises(ModelError, match="it is a named pipe, not a file"):
+            load_model(tmp_path / "m.onnx")
+        with pytest.raises(ModelError, match="it is a device, not a file"):
+            load_model("/dev/zero")
 
     @pytest.mark.parametrize("content", [b"", b"not a model", b"\x08\x08" * 40, b"\0" * 100])
     def test_not_a_model(self, tmp_path: Path, content: bytes) -> None:
@@ -241,6 +257,40 @@ class TestExternalWeights:
         path = save(with_external_weight("w" * 5000), tmp_path)
         with pytest.raises(ModelError, match="is missing"):
             load_model(path)
+
+    @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+    def test_may_not_be_anything_but_a_file(
+        self, make: Callable[[Path], None], tmp_path: Path
+    ) -> None:
+        make(tmp_path / "w.data")
+        path = save(with_external_weight("w.data"), tmp_path)
+        with pytest.raises(ModelError, match=r"weights location 'w\.data' is no file"):
+            load_model(path)
+
+    def test_a_file_that_shrinks_while_it_is_read_is_told(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(weights, "_CHUNK_BYTES", 1 << 16)  # more than Python reads ahead
+        proto = parsed(
+            "g (float[65536] x) => (float[65536] y) { y = Add (x, w) }", {"w": noise(65536)}
+        )
+        tensor = proto.graph.initializer[0]
+        (tmp_path / "w.data").write_bytes(tensor.raw_data)
+        set_external_data(tensor, "w.data")
+        tensor.ClearField("raw_data")
+        loaded = load_model(save(proto, tmp_path))
+        chunks = weights._external_chunks(loaded, loaded.proto.graph.initializer[0])
+        next(chunks)
+        os.truncate(tmp_path / "w.data", 1 << 16)
+        with pytest.raises(ModelError, match=r"w\.data became shorter while it was read"):
+            list(chunks)
+
+    def test_an_unknown_type_is_told(self, tmp_path: Path) -> None:
+        proto = with_external_weight("w.data")
+        (tmp_path / "w.data").write_bytes(bytes(256))
+        proto.graph.initializer[0].data_type = 99
+        with pytest.raises(ModelError):
+            store_model(load_model(save(proto, tmp_path)), tmp_path)
 
     def test_mounted_volumes_and_hub_caches_work(self, tmp_path: Path) -> None:
         """Folders made of links: a Kubernetes volume, a hub's cache, a pointer to a version."""
