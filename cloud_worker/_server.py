@@ -15,7 +15,7 @@ from cloud_worker._compute import can_decode, compute
 from cloud_worker._core import WorkerCore
 from cloud_worker._lanes import Lane, Mailbox
 from cloud_worker._outbox import Outbox
-from cloud_worker._receiving import receive
+from cloud_worker._receiving import Receiver
 from cloud_worker._settings import WorkerSettings
 from cloud_worker._tails import TailLoader
 from cloud_worker._work import Compute, Load, LoadFailure, Send, Tail, Unload
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     Event: TypeAlias = Callable[[float], Sequence[Action]]
 
 _SESSION_BYTES = 16
-_MESSAGES_A_TURN = 64  # then finished work has its turn
 _OUTBOX_BYTES = 64 << 20
 _OUTBOX_PATIENCE_S = 5.0
 _OUTBOX_RETRY_MS = 5
@@ -88,7 +87,7 @@ class Worker:
         tails: TailSource | None = None,
     ) -> None:
         self._settings = settings or WorkerSettings()
-        self._limits = limits or Limits()
+        self._limits = self._settings.narrowed(limits or Limits())
         self._clock = clock or SystemClock()
         self._context = zmq.Context()
         try:
@@ -104,6 +103,7 @@ class Worker:
             can_decode,
             partial(secrets.token_bytes, _SESSION_BYTES),
         )
+        self._receiver = Receiver(self._socket, self._limits)
         self._outbox = Outbox(self._socket, _OUTBOX_BYTES, _OUTBOX_PATIENCE_S, self._core.counts)
         self._mailbox: Mailbox[Event] = Mailbox()
         self._inference = Lane("inference", self._compute)
@@ -186,20 +186,13 @@ class Worker:
         return max(0, min(waits)) if waits else None
 
     def _receive(self, now: float) -> None:
-        for _ in range(_MESSAGES_A_TURN):
-            arrived = receive(self._socket, self._limits)
-            if arrived is None:
-                return
-            peer, frames, size = arrived
+        for peer, frames, size in self._receiver.turn():
             try:
                 message = decode_message(frames, self._limits)
             except FrameError as error:
                 self._do(self._core.unreadable(peer, frames, error, now), now)
             else:
                 self._do(self._core.handle(peer, message, size, now), now)
-            # Asking costs a microsecond, an exception from an empty socket ten.
-            if not int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
-                return
 
     def _do(self, actions: Sequence[Action], now: float) -> None:
         for action in actions:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
 
 from cloud_worker.errors import WorkerError
+from protocol.limits import LEAST_MESSAGE_BYTES
+
+if TYPE_CHECKING:
+    from protocol import Limits
 
 # Both are sent in WELCOME, and the wire has bounds.
 _LONGEST_NAME = 64
@@ -50,6 +55,21 @@ class WorkerSettings:
             value = getattr(self, field.name)
             if isinstance(value, int) and not 1 <= value <= _HIGHEST:
                 raise WorkerError(f"{field.name} is {value}; give 1 to {_HIGHEST}")
+
+    def narrowed(self, limits: Limits) -> Limits:
+        """The limits, and no more than a message that is within these settings.
+
+        It bounds what ZeroMQ takes as one frame and what a request decodes to, too. A HELLO must
+        fit, however little credit is granted.
+        """
+        most = min(limits.message_bytes, self.credit_bytes, self.queue_bytes)
+        hello = min(limits.message_bytes, max(limits.header_bytes, LEAST_MESSAGE_BYTES))
+        message_bytes = max(most, hello)
+        return replace(
+            limits,
+            message_bytes=message_bytes,
+            tensor_bytes=min(limits.tensor_bytes, message_bytes),
+        )
 
     @property
     def session_life_s(self) -> float:

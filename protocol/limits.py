@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from protocol.errors import SettingError
 
 MIB = 1024 * 1024
+LEAST_MESSAGE_BYTES = 4_096  # a HELLO with a few names must fit
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ _RANGES = {
     # some 75 MB (notes on msgpack: about 75 times its size).
     "header_bytes": (1_024, MIB),
     "tensor_bytes": (1, 2**40),
-    "message_bytes": (4_096, 2**40),
+    "message_bytes": (LEAST_MESSAGE_BYTES, 2**40),
     "tensors": (1, 4_096),
     # numpy 1.26 knows 32 axes.
     "rank": (1, 32),

@@ -396,6 +396,52 @@ class TestGarbage:
             result(peer.ask(peer.request(1)), 1)
 
 
+class TestEndlessMessages:
+    def test_worker_stops_while_a_message_of_many_parts_is_thrown_away(
+        self, worker: Worker, peer: Peer, connect: Connect, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        turns: list[int] = []
+        turn = worker._receiver.turn
+
+        def stop_in_the_middle() -> Any:
+            yield from turn()
+            turns.append(len(worker._receiver._frames))
+            if len(turns) == 3:
+                worker.stop()
+
+        monkeypatch.setattr(worker._receiver, "turn", stop_in_the_middle)
+        stranger = connect(worker.address)
+        stranger.socket.send_multipart([b""] * 100_000)
+        worker.join()
+        assert 3 <= len(turns) < 10
+
+    def test_largest_frame_is_the_largest_message_that_can_be_accepted(
+        self, source: FakeTails, connect: Connect
+    ) -> None:
+        settings = WorkerSettings(credit_bytes=1 << 20)
+        with serve(source, settings=settings) as worker:
+            assert worker._socket.maxmsgsize == 1 << 20
+            welcome = connect(worker.address).welcome()
+            assert (welcome.max_message_bytes, welcome.max_tensor_bytes) == (1 << 20, 1 << 20)
+
+    def test_hello_fits_however_little_credit_there_is(
+        self, source: FakeTails, connect: Connect
+    ) -> None:
+        with serve(source, settings=WorkerSettings(credit_bytes=1)) as worker:
+            assert worker._socket.maxmsgsize == Limits().header_bytes
+            assert connect(worker.address).welcome().max_message_bytes == 1
+
+    def test_request_that_decodes_to_more_than_a_message_is_refused(
+        self, source: FakeTails, connect: Connect
+    ) -> None:
+        with serve(source, settings=WorkerSettings(credit_bytes=1 << 20)) as worker:
+            peer = connect(worker.address)
+            peer.welcome()
+            zeros = [tensor(np.zeros(1 << 17, np.float32), f"t{n}") for n in range(3)]
+            answer = failure(peer.ask(peer.request(1, *zeros)), FailureCode.TOO_LARGE)
+            assert "once decoded" in answer.text
+
+
 class TestStopping:
     def test_accepted_work_is_finished_and_sessions_hear_goodbye(
         self, source: FakeTails, connect: Connect
