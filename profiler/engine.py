@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,11 +20,20 @@ from profiler.errors import EngineError, FeedError
 from profiler.values import TensorSlot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["Engine", "EngineOptions", "OnnxRuntimeEngine", "OnnxRuntimeSession", "Session"]
+__all__ = [
+    "Engine",
+    "EngineOptions",
+    "OnnxRuntimeEngine",
+    "OnnxRuntimeSession",
+    "RunStop",
+    "Session",
+    "StoppableEngine",
+    "StoppableSession",
+]
 
 _CPU = "CPUExecutionProvider"
 _FATAL = 4  # ONNX Runtime repeats on stderr what it also raises; we print each error once.
@@ -124,6 +134,54 @@ class Engine(Protocol):
         """
 
 
+class RunStop:
+    """Ends one run from another thread, also one that has still to begin.
+
+    Attributes:
+        stopped: Whether :meth:`set` was called.
+    """
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self._end: Callable[[], object] | None = None
+
+    def set(self) -> None:
+        """End the run with an EngineError: at once, or when the running operator is done."""
+        self.stopped = True
+        if self._end is not None:
+            self._end()
+
+    def arm(self, end: Callable[[], object]) -> None:
+        """Say how the run is ended; for engines. Whoever comes second of two threads ends it."""
+        self._end = end
+        if self.stopped:
+            end()
+
+
+class StoppableSession(Session, Protocol):
+    """A session whose runs can be ended. Afterwards it can be run again."""
+
+    def run(
+        self, feeds: Mapping[str, NDArray[Any]], stop: RunStop | None = None
+    ) -> dict[str, NDArray[Any]]:
+        """Run the model once; see :meth:`Session.run`.
+
+        Args:
+            feeds: One array for each input, by name.
+            stop: Ends this run.
+
+        Raises:
+            EngineError: Also if the run was stopped.
+        """
+
+
+class StoppableEngine(Engine, Protocol):
+    """Loads models whose runs can be ended."""
+
+    def load(self, path: Path) -> StoppableSession:
+        """Load the model at ``path``; see :meth:`Engine.load`."""
+
+
 class OnnxRuntimeEngine:
     """Runs models with ONNX Runtime.
 
@@ -190,16 +248,22 @@ class OnnxRuntimeSession:
         self.outputs = tuple(_slot(argument) for argument in session.get_outputs())
         self._output_names = [slot.name for slot in self.outputs]
         self._session: onnxruntime.InferenceSession | None = session
-        self._run_options = onnxruntime.RunOptions()
-        self._run_options.log_severity_level = _FATAL
 
-    def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Run the model once; see :meth:`Session.run`."""
+    def run(
+        self, feeds: Mapping[str, NDArray[Any]], stop: RunStop | None = None
+    ) -> dict[str, NDArray[Any]]:
+        """Run the model once; see :meth:`StoppableSession.run`."""
         if self._session is None:
             raise EngineError("the session is closed")
         check_feeds(self.inputs, feeds)
+        # New ones for each run, a microsecond: a stop must not reach the next run.
+        options = onnxruntime.RunOptions()
+        options.log_severity_level = _FATAL
+        if stop is not None:
+            # Looked at between two operators, also inside the bodies of loops.
+            stop.arm(partial(setattr, options, "terminate", True))
         try:
-            results = self._session.run(self._output_names, feeds, self._run_options)
+            results = self._session.run(self._output_names, feeds, options)
         except _RUNTIME_ERRORS as error:
             raise EngineError(f"onnxruntime cannot run the model: {_one_line(error)}") from error
         return dict(zip(self._output_names, results, strict=True))

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from profiler.engine import RunStop
     from profiler.values import TensorSlot
 
-__all__ = ["FakeEngine", "FakeModel", "FakeSession", "fake_profile"]
+__all__ = ["FakeEngine", "FakeModel", "FakeSession", "Gate", "fake_profile"]
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,42 @@ class FakeModel:
     compute: Callable[[Mapping[str, NDArray[Any]]], dict[str, NDArray[Any]]]
 
 
+class Gate:
+    """Like a ``threading.Event`` that starts set, but who waits can be called away."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._open = True
+
+    def set(self) -> None:
+        """Let everyone through."""
+        with self._condition:
+            self._open = True
+            self._condition.notify_all()
+
+    def clear(self) -> None:
+        """Have everyone wait."""
+        with self._condition:
+            self._open = False
+
+    def wait(self, stop: RunStop | None = None) -> None:
+        """Wait until the gate is set, or the run stopped."""
+        if stop is not None:
+            stop.arm(self._look)
+        with self._condition:
+            self._condition.wait_for(lambda: self._open or (stop is not None and stop.stopped))
+
+    def _look(self) -> None:
+        with self._condition:
+            self._condition.notify_all()
+
+
 class FakeEngine:
     """An engine without files; models are found by their file name.
 
     Attributes:
         gate: Runs wait while it is clear. It starts set.
+        deaf: Whether runs cannot be stopped, as if one operator took all their time.
         started: Released once for each run that begins, so a test can wait for it.
         loaded: The paths loaded so far.
         runs: How many runs have ended well.
@@ -56,8 +88,8 @@ class FakeEngine:
 
     def __init__(self, models: Mapping[str, FakeModel]) -> None:
         self._models = dict(models)
-        self.gate = threading.Event()
-        self.gate.set()
+        self.gate = Gate()
+        self.deaf = False
         self.started = threading.Semaphore(0)
         self.loaded: list[Path] = []
         self.runs = 0
@@ -81,13 +113,17 @@ class FakeSession:
         self._model = model
         self._open = True
 
-    def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Wait for the gate, then compute; see ``Session.run``."""
+    def run(
+        self, feeds: Mapping[str, NDArray[Any]], stop: RunStop | None = None
+    ) -> dict[str, NDArray[Any]]:
+        """Wait for the gate, then compute; see ``StoppableSession.run``."""
         if not self._open:
             raise EngineError("the session is closed")
         check_feeds(self.inputs, feeds)
         self._engine.started.release()
-        self._engine.gate.wait()
+        self._engine.gate.wait(None if self._engine.deaf else stop)
+        if stop is not None and stop.stopped:
+            raise EngineError("the run was stopped")
         if self._engine.fault is not None:
             raise EngineError(self._engine.fault)
         try:

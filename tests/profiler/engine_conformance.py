@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from profiler.engine import RunStop
 from profiler.errors import EngineError, FeedError
 from profiler.values import TensorSlot
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from profiler.engine import Engine, Session
+    from profiler.engine import Session, StoppableEngine, StoppableSession
 
 FEEDS = {
     "image": np.array([[1, -2, 3]], np.float32),
@@ -25,7 +26,7 @@ class EngineConformance:
     """The engine under test serves ``sum.onnx``: total = image + shift, and image back as it is."""
 
     @pytest.fixture
-    def engine(self) -> Engine:
+    def engine(self) -> StoppableEngine:
         raise NotImplementedError
 
     @pytest.fixture
@@ -34,10 +35,10 @@ class EngineConformance:
         raise NotImplementedError
 
     @pytest.fixture
-    def session(self, engine: Engine, path: Path) -> Session:
+    def session(self, engine: StoppableEngine, path: Path) -> StoppableSession:
         return engine.load(path)
 
-    def test_has_a_name_and_a_version(self, engine: Engine) -> None:
+    def test_has_a_name_and_a_version(self, engine: StoppableEngine) -> None:
         assert engine.name
         assert engine.version
 
@@ -95,7 +96,22 @@ class EngineConformance:
         with pytest.raises(FeedError, match=message):
             session.run(feeds)
 
-    def test_refuses_a_missing_file(self, engine: Engine, path: Path) -> None:
+    def test_a_run_that_was_stopped_before_it_began_ends_and_the_next_runs(
+        self, session: StoppableSession
+    ) -> None:
+        stop = RunStop()
+        stop.set()
+        with pytest.raises(EngineError):
+            session.run(FEEDS, stop)
+        np.testing.assert_array_equal(session.run(FEEDS, RunStop())["total"], [[11, 18, 33]])
+
+    def test_a_stop_after_the_run_is_harmless(self, session: StoppableSession) -> None:
+        stop = RunStop()
+        session.run(FEEDS, stop)
+        stop.set()
+        np.testing.assert_array_equal(session.run(FEEDS)["total"], [[11, 18, 33]])
+
+    def test_refuses_a_missing_file(self, engine: StoppableEngine, path: Path) -> None:
         with pytest.raises(EngineError, match=r"no model file .*other\.onnx"):
             engine.load(path.with_name("other.onnx"))
 

@@ -13,7 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from profiler.engine import EngineOptions, OnnxRuntimeEngine
+from profiler.engine import EngineOptions, OnnxRuntimeEngine, RunStop
 from profiler.errors import EngineError
 from profiler.testing import FakeEngine, FakeModel
 from profiler.values import TensorSlot
@@ -80,6 +80,22 @@ class TestFakeEngine(EngineConformance):
         runner.join(timeout=10)
         assert (engine.runs, engine.loaded) == (1, [path])
 
+    def test_a_waiting_run_is_stopped(self, engine: FakeEngine, path: Path) -> None:
+        session, stop, errors = engine.load(path), RunStop(), []
+        engine.gate.clear()
+
+        def run() -> None:
+            with pytest.raises(EngineError, match="stopped") as caught:
+                session.run(FEEDS, stop)
+            errors.append(caught.value)
+
+        runner = threading.Thread(target=run)
+        runner.start()
+        assert engine.started.acquire(timeout=10)
+        stop.set()
+        runner.join(timeout=10)
+        assert (len(errors), engine.runs) == (1, 0)
+
     def test_a_fault_fails_runs_until_cleared(self, engine: FakeEngine, path: Path) -> None:
         session = engine.load(path)
         engine.fault = "out of memory"
@@ -95,6 +111,37 @@ class TestFakeEngine(EngineConformance):
         engine = FakeEngine({"m.onnx": FakeModel((), (), broken)})
         with pytest.raises(EngineError, match="weights"):
             engine.load(tmp_path / "m.onnx").run({})
+
+
+def endless_model(path: Path) -> Path:
+    """y = x after so many turns of a loop as an input says."""
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    g (int64 trips, float[4] x) => (float[4] y) {
+      one = Constant<value_int=1>()
+      go = Cast<to=9>(one)
+      y = Loop(trips, go, x) <body = b (int64 i, bool c, float[4] v) => (bool d, float[4] w) {
+        d = Identity(c)
+        w = Relu(v) }> }"""
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    return path
+
+
+def test_a_loop_without_end_is_stopped_and_the_session_runs_again(
+    engine: OnnxRuntimeEngine, tmp_path: Path
+) -> None:
+    session = engine.load(endless_model(tmp_path / "loop.onnx"))
+    x, stop, ended = np.ones(4, np.float32), RunStop(), threading.Event()
+
+    def run() -> None:
+        with pytest.raises(EngineError):
+            session.run({"trips": np.array(2**62), "x": x}, stop)
+        ended.set()
+
+    runner = threading.Thread(target=run, daemon=True)
+    runner.start()
+    stop.set()
+    assert ended.wait(60)
+    np.testing.assert_array_equal(session.run({"trips": np.array(3), "x": x}, RunStop())["y"], x)
 
 
 @pytest.fixture
@@ -215,7 +262,7 @@ MEMORY_SCRIPT = """
 import sys
 from pathlib import Path
 import numpy as np
-from profiler.engine import EngineOptions, OnnxRuntimeEngine
+from profiler.engine import EngineOptions, OnnxRuntimeEngine, RunStop
 
 def resident_bytes():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
