@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from protocol.errors import ImageError
+from protocol.files import open_file
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
     from PIL import Image
 
@@ -31,6 +32,11 @@ def require_pillow(error: type[ProtocolError]) -> None:
         ) from missing
 
 
+# Formats of cameras and screens. Others start programs of their own (PostScript), write to standard
+# error (TIFF), or are not what a folder of pictures holds.
+_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "WEBP")
+
+
 def read_rgb(source: Path | str | Image.Image) -> Image.Image:
     """Return a picture upright and as RGB.
 
@@ -40,17 +46,33 @@ def read_rgb(source: Path | str | Image.Image) -> Image.Image:
     require_pillow(ImageError)
     from PIL import Image, UnidentifiedImageError
 
-    if isinstance(source, Image.Image):
-        return _upright_rgb(source, name_of(source))
-    try:
-        with Image.open(source) as picture:
-            return _upright_rgb(picture, name_of(source))
-    except FileNotFoundError as error:
-        raise ImageError(f"picture {source} does not exist") from error
-    except UnidentifiedImageError as error:
-        raise ImageError(f"{source} is no picture that Pillow can read") from error
-    except (OSError, Image.DecompressionBombError) as error:
-        raise ImageError(f"cannot read picture {source}: {error}") from error
+    # Pillow warns about what is odd but readable, such as a large picture or a torn EXIF block.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if isinstance(source, Image.Image):
+            return _upright_rgb(source, name_of(source))
+        try:
+            with (
+                open_file(Path(source)) as stream,
+                Image.open(stream, formats=_FORMATS) as picture,
+            ):
+                return _upright_rgb(picture, name_of(source))
+        except ImageError:  # which already says it
+            raise
+        except FileNotFoundError as error:
+            raise ImageError(f"picture {source} does not exist") from error
+        except UnidentifiedImageError as error:
+            raise ImageError(
+                f"{source} is no picture of a kind that is read here ({', '.join(_FORMATS)})"
+            ) from error
+        except Exception as error:  # Pillow's plug-ins raise many kinds on broken data
+            raise ImageError(f"cannot read picture {source}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """What an error says; many of Pillow's say nothing."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return text or type(error).__name__
 
 
 def name_of(source: Any) -> str:
@@ -84,6 +106,9 @@ def _upright_rgb(picture: Image.Image, name: str) -> Image.Image:
         if "transparency" in upright.info:
             # A detour: Pillow warns about palette transparency that is dropped directly.
             upright = upright.convert("RGBA")
-        return upright.convert("RGB")
+        upright = upright.convert("RGB")
     except Exception as error:  # Pillow's decoders raise many kinds on broken data
-        raise ImageError(f"cannot read picture {name}: {error}") from error
+        raise ImageError(f"cannot read picture {name}: {_reason(error)}") from error
+    if not (upright.width and upright.height):
+        raise ImageError(f"picture {name} has no pixels")
+    return upright

@@ -7,7 +7,6 @@ Pillow is loaded only by :meth:`ImagePreprocess.pixels`.
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,6 +26,8 @@ MAX_SIDE = 8_192
 
 # Twice the largest input, so that only slivers of pictures are refused.
 _MAX_RESIZED_PIXELS = 2 * MAX_SIDE * MAX_SIDE
+
+_HUGE = 1e300
 
 _CHOICES = {
     "resize": ("shorter-side-crop", "stretch"),
@@ -150,10 +151,7 @@ class ImagePreprocess:
             ImageError: The pixels have another shape or dtype.
         """
         if pixels.dtype != np.uint8 or pixels.shape != (self.height, self.width, 3):
-            raise ImageError(
-                f"pixels are {pixels.dtype}{list(pixels.shape)};"
-                f" preprocess takes uint8[{self.height}, {self.width}, 3]"
-            )
+            raise ImageError(self._mismatch(pixels))
         result, planes = self._input()
         for colour, plane in enumerate(planes):
             scale = 1.0 / (255.0 * self.std[colour])
@@ -194,6 +192,21 @@ class ImagePreprocess:
             np.copyto(pixels[:, :, colour], values.clip(0.0, 255.0), casting="unsafe")
         return pixels
 
+    def _mismatch(self, pixels: NDArray[Any]) -> str:
+        """What is wrong with pixels, and what to do about it."""
+        if pixels.dtype != np.uint8:
+            wrong, remedy = f"the dtype is {pixels.dtype}", "give pixels from 0 to 255 as uint8"
+        elif pixels.ndim != 3 or pixels.shape[2] != 3:
+            wrong, remedy = "the axes differ", "give one RGB picture, without a batch axis"
+        else:
+            height, width, _ = pixels.shape
+            wrong = f"the picture is {height}x{width} (height x width)"
+            remedy = "resize it, or let ImagePreprocess.pixels read and resize it"
+        return (
+            f"pixels are {pixels.dtype}{list(pixels.shape)}, but preprocess declares"
+            f" uint8[{self.height}, {self.width}, 3]: {wrong}; {remedy}"
+        )
+
     def _covering(self, high: int, wide: int) -> tuple[int, int]:
         """Return the size of a picture scaled until it just covers what is cropped from."""
         target_high = max(self.height, round(self.height / self.crop_fraction))
@@ -233,8 +246,9 @@ def _set_triple(block: ImagePreprocess, key: str, lowest: float, highest: float)
     object.__setattr__(block, key, triple)
 
 
-def _number(key: str, value: object, lowest: float, highest: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+def _number(key: str, value: Any, lowest: float, highest: float) -> float:
+    # Compared rather than asked whether it is finite: a whole number may be too long for a float.
+    if type(value) not in (int, float) or not -_HUGE < value < _HUGE:
         raise SettingError(f"preprocess {key} holds {value!r}; give a number")
     if not lowest <= value <= highest:
         hint = (

@@ -69,10 +69,13 @@ class JpegCodec:
         require_pillow(CodecError)
         from PIL import Image
 
-        picture = Image.fromarray(np.ascontiguousarray(array))
         stream = io.BytesIO(bytes(_CHECKSUM.size))
         stream.seek(_CHECKSUM.size)
-        picture.save(stream, "JPEG", quality=self.quality, subsampling=2)
+        try:
+            picture = Image.fromarray(np.ascontiguousarray(array))
+            picture.save(stream, "JPEG", quality=self.quality, subsampling=2)
+        except (OSError, ValueError) as error:  # a Pillow without libjpeg, no memory
+            raise CodecError(f"a picture cannot be written as JPEG: {error}") from error
         payload = stream.getbuffer()
         _CHECKSUM.pack_into(payload, 0, zlib.crc32(payload[_CHECKSUM.size :]))
         return bytes(payload)
@@ -81,7 +84,8 @@ class JpegCodec:
         """Return the picture; see :meth:`Codec.decode`."""
         self._require_picture(spec)
         require_pillow(CodecError)
-        from PIL import Image
+        # The plug-in itself: Image.open would warn of large pictures, and here the size is known.
+        from PIL.JpegImagePlugin import JpegImageFile
 
         view = memoryview(payload)
         if (
@@ -89,19 +93,16 @@ class JpegCodec:
             or zlib.crc32(view[_CHECKSUM.size :]) != _CHECKSUM.unpack_from(view)[0]
         ):
             raise CodecError(f"the payload of tensor {spec} does not match its checksum")
-        height, width, _ = spec.shape
         try:
-            picture = Image.open(io.BytesIO(view[_CHECKSUM.size :]), formats=("JPEG",))
-            if picture.size != (width, height) or picture.mode != "RGB":
-                raise CodecError(
-                    f"the payload of tensor {spec} is a {picture.mode} picture of"
-                    f" {picture.size[1]}x{picture.size[0]} pixels"
-                )
-            return read_only(np.array(picture))
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            if isinstance(error, CodecError):
-                raise
+            with JpegImageFile(io.BytesIO(view[_CHECKSUM.size :])) as picture:
+                high, wide, mode = picture.height, picture.width, picture.mode
+                if (high, wide, 3) == spec.shape and mode == "RGB":
+                    return read_only(np.array(picture))
+        except Exception as error:  # Pillow's decoders raise many kinds on broken data
             raise CodecError(f"the payload of tensor {spec} is no JPEG: {error}") from error
+        raise CodecError(
+            f"the payload of tensor {spec} is a {mode} picture of {high}x{wide} pixels"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping."""

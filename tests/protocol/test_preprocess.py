@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import os
+import struct
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, PngImagePlugin
 
 from protocol.errors import ImageError, SettingError
 from protocol.preprocess import ImagePreprocess
@@ -98,7 +101,7 @@ class TestPixels:
         expected = SMALL.pixels(other.convert("RGB"))
         np.testing.assert_array_equal(SMALL.pixels(other), expected)
 
-    @pytest.mark.parametrize("suffix", ["png", "jpg", "bmp", "gif", "tif", "webp"])
+    @pytest.mark.parametrize("suffix", ["png", "jpg", "bmp", "gif", "ppm", "webp", "mpo"])
     def test_usual_formats_are_read(self, suffix, tmp_path):
         photo(30, 40).save(tmp_path / f"a.{suffix}")
         assert SMALL.pixels(tmp_path / f"a.{suffix}").shape == (8, 12, 3)
@@ -140,7 +143,7 @@ class TestBrokenPictures:
         (tmp_path / "empty.png").write_bytes(b"")
         self.refuse(tmp_path / "empty.png", "no picture")
 
-    @pytest.mark.parametrize("suffix", ["png", "jpg", "gif", "webp", "tif", "bmp"])
+    @pytest.mark.parametrize("suffix", ["png", "jpg", "gif", "webp", "ppm", "bmp"])
     def test_truncated(self, suffix, tmp_path):
         path = tmp_path / f"a.{suffix}"
         photo(100, 100).save(path)
@@ -160,6 +163,80 @@ class TestBrokenPictures:
         Image.new("1", (1_000, 1_000)).save(path)
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
         self.refuse(path, "cannot read")
+
+    def test_a_large_picture_is_read_without_a_warning(self, tmp_path, monkeypatch):
+        path = tmp_path / "large.png"
+        photo(40, 30).save(path)
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1_000)  # it warns up to twice as many
+        assert SMALL.pixels(path).shape == (8, 12, 3)
+
+    def test_a_torn_exif_block_is_no_reason_to_warn(self, tmp_path):
+        exif = Image.Exif()
+        exif[0x0112] = 6
+        exif[0x010F] = "a camera"
+        photo(40, 30).save(tmp_path / "a.jpg", exif=exif.tobytes()[:-6])
+        assert SMALL.pixels(tmp_path / "a.jpg").shape == (8, 12, 3)
+
+    @pytest.mark.parametrize("kind", ["TIFF", "EPS", "PDF"])
+    def test_formats_that_start_programs_or_write_to_the_terminal(self, kind, tmp_path):
+        photo(40, 30).save(tmp_path / "a.jpg", kind)
+        self.refuse(tmp_path / "a.jpg", r"no picture of a kind that is read here \(BMP, ")
+
+    def test_a_named_pipe_is_not_waited_for(self, tmp_path):
+        os.mkfifo(tmp_path / "a.jpg")
+        self.refuse(tmp_path / "a.jpg", "it is a named pipe, not a file")
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            ValueError("Decompressed data too large for PngImagePlugin.MAX_TEXT_CHUNK"),
+            SyntaxError("broken PNG file"),
+            struct.error("unpack requires a buffer of 4 bytes"),
+            PermissionError(13, "Permission denied"),
+            Image.DecompressionBombError("could be decompression bomb"),
+            MemoryError(),
+            IndexError(),
+        ],
+    )
+    def test_whatever_pillow_raises(self, error, tmp_path, monkeypatch):
+        path = tmp_path / "a.png"
+        photo(40, 30).save(path)
+
+        def refuse(*_, **__):
+            raise error
+
+        monkeypatch.setattr(Image, "open", refuse)
+        text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        self.refuse(path, f"cannot read picture .*: {text}")
+
+    def test_a_text_block_that_inflates_to_gigabytes(self, tmp_path):
+        text = PngImagePlugin.PngInfo()
+        text.add_text("comment", "0" * 70_000_000, zip=True)
+        photo(40, 30).save(tmp_path / "a.png", pnginfo=text)
+        self.refuse(tmp_path / "a.png", "cannot read picture .*too large")
+
+    def test_any_damage_is_one_kind_of_error(self, tmp_path):
+        originals = []
+        for suffix in ("png", "jpg", "gif", "webp", "bmp", "ppm"):
+            photo(20, 20).save(tmp_path / f"a.{suffix}")
+            originals.append((tmp_path / f"a.{suffix}").read_bytes())
+
+        @given(
+            st.sampled_from(originals),
+            st.lists(st.tuples(st.integers(0, 4_000), st.integers(0, 255)), max_size=8),
+            st.integers(1, 4_000),
+        )
+        @settings(max_examples=300, deadline=None)
+        def run(original, changes, length):
+            content = bytearray(original)
+            for position, value in changes:
+                content[position % len(content)] = value
+            path = tmp_path / "damaged"
+            path.write_bytes(content[:length])
+            with contextlib.suppress(ImageError):
+                assert SMALL.pixels(path).shape == (8, 12, 3)
+
+        run()
 
     def test_a_sliver_that_would_grow_to_fill_the_memory(self, tmp_path):
         path = tmp_path / "sliver.png"
@@ -208,7 +285,20 @@ class TestNormalise:
         [((12, 8, 3), "uint8"), ((8, 12, 4), "uint8"), ((8, 12), "uint8"), ((8, 12, 3), "float32")],
     )
     def test_other_pixels_are_refused(self, shape, dtype):
-        with pytest.raises(ImageError, match=r"takes uint8\[8, 12, 3\]"):
+        with pytest.raises(ImageError, match=r"declares uint8\[8, 12, 3\]"):
+            SMALL.normalise(np.zeros(shape, dtype))
+
+    @pytest.mark.parametrize(
+        ("shape", "dtype", "remedy"),
+        [
+            ((8, 12, 3), np.float32, r"the dtype is float32; give pixels from 0 to 255 as uint8"),
+            ((1, 8, 12, 3), np.uint8, "the axes differ; give one RGB picture"),
+            ((8, 12), np.uint8, "the axes differ; give one RGB picture"),
+            ((480, 640, 3), np.uint8, r"the picture is 480x640 \(height x width\); resize it"),
+        ],
+    )
+    def test_a_refusal_says_what_differs_and_what_to_do(self, shape, dtype, remedy):
+        with pytest.raises(ImageError, match=remedy):
             SMALL.normalise(np.zeros(shape, dtype))
 
     @pytest.mark.parametrize(
