@@ -13,15 +13,16 @@ A bundle is one flat folder, since external weights may not leave a model's fold
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from profiler.values import ModelIdentity, TensorSlot
+from protocol.codecs import parse_codec
 from protocol.errors import ProtocolError
 from protocol.preprocess import ImagePreprocess
+from splitter import _manifest
 from splitter.errors import BundleError
 
 SCHEMA = 1
@@ -51,8 +52,13 @@ class FrontierTensor:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> FrontierTensor:
-        """Read what :meth:`to_dict` wrote."""
-        return cls(TensorSlot.from_dict(data), str(data["codec"]))
+        """Read what :meth:`to_dict` wrote.
+
+        Raises:
+            ValueError: It did not write this.
+        """
+        slot = _manifest.slot(data)
+        return cls(slot, parse_codec(_manifest.text(data["codec"])).name)
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ class Bundle:
         outputs: Outputs of the whole model.
         preprocess: How a picture becomes the input; ``None`` if not declared.
         labels: Names of the classes; empty if not declared.
-        planned_inputs: The concrete inputs that the plan was made with.
+        planned_inputs: The concrete inputs that the plan was made with; empty in the first bundles.
         plan: The plan as it was written.
     """
 
@@ -126,7 +132,7 @@ def open_bundle(folder: Path | str, *, verify: bool = True) -> Bundle:
         BundleError: No bundle, a newer one than this version reads, or one that is damaged.
     """
     folder = Path(folder)
-    manifest = _read_json(folder, MANIFEST_FILE)
+    manifest = _manifest.read_json(folder, MANIFEST_FILE)
     schema = manifest.get("schema")
     if type(schema) is not int or schema < 1:
         raise BundleError(f"{folder / MANIFEST_FILE} has no valid schema number; it is no bundle")
@@ -135,14 +141,13 @@ def open_bundle(folder: Path | str, *, verify: bool = True) -> Bundle:
             f"{folder} is a bundle of schema {schema}; this version reads up to {SCHEMA}: "
             "upgrade headtail"
         )
-    files = _field(folder, manifest, "files", _digests)
+    files = _field(folder, manifest, "files", _manifest.file_digests)
     for name, digest in files.items():
-        path = folder / name
-        if not path.is_file():
-            raise BundleError(f"{folder} is incomplete: {name} is missing; copy the bundle again")
-        if verify and file_sha256(path) != digest:
-            raise BundleError(f"{folder} is damaged: {name} has changed; copy the bundle again")
-    return _bundle(folder, manifest, files)
+        _check_file(folder, name, digest if verify else None)
+    bundle = _bundle(folder, manifest, files)
+    for cut in bundle.cuts.values():
+        _check_cut(bundle, cut)
+    return bundle
 
 
 def file_sha256(path: Path) -> str:
@@ -154,69 +159,108 @@ def file_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
+def _check_file(folder: Path, name: str, digest: str | None) -> None:
+    path = folder / name
+    try:
+        if not path.is_file():
+            raise BundleError(f"{folder} is incomplete: {name} is missing; copy the bundle again")
+        if digest is not None and file_sha256(path) != digest:
+            raise BundleError(f"{folder} is damaged: {name} has changed; copy the bundle again")
+    except OSError as error:
+        raise BundleError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _check_cut(bundle: Bundle, cut: BundledCut) -> None:
+    fault = _cut_fault(bundle, cut)
+    if fault:
+        raise BundleError(f"{bundle.folder / MANIFEST_FILE}: the cut {cut.id!r} {fault}")
+
+
+def _cut_fault(bundle: Bundle, cut: BundledCut) -> str:
+    """Why a cut cannot be run, whatever its models are; empty if it may be."""
+    inputs, outputs = ({slot.name for slot in slots} for slots in (bundle.inputs, bundle.outputs))
+    made = {*cut.kept, *(slot.name for slot in cut.results)}
+    sent = {tensor.slot.name for tensor in cut.frontier}
+    if cut.head is None and cut.tail is None:
+        return "has neither head nor tail"
+    if (cut.id == "device") is not (cut.tail is None):
+        return "must have no tail" if cut.id == "device" else "has no tail"
+    if cut.tail is None and (cut.frontier or cut.results):
+        return "sends tensors, but has no tail to send them to"
+    if made != outputs:
+        return f"gives {', '.join(sorted(made))}, not the outputs {', '.join(sorted(outputs))}"
+    if cut.head is None and not sent <= inputs:
+        return f"has no head, but sends {', '.join(sorted(sent - inputs))}, which is no input"
+    for tensor in cut.frontier:
+        if tensor.codec.startswith("jpeg") and not _is_picture(bundle, cut, tensor.slot):
+            return f"sends {tensor.slot.name!r} as a JPEG, but preprocess does not make it"
+    return ""
+
+
+def _is_picture(bundle: Bundle, cut: BundledCut, slot: TensorSlot) -> bool:
+    if bundle.preprocess is None or cut.head is not None:
+        return False
+    return slot.accepts("float32", bundle.preprocess.output_shape)
+
+
 def _bundle(folder: Path, manifest: dict[str, Any], files: Mapping[str, str]) -> Bundle:
     def part(name: object) -> Path | None:
-        if name is None:
-            return None
-        if name not in files:
-            raise ValueError(f"{name!r} is not among the files")
-        return folder / str(name)
+        return None if name is None else file(name)
 
-    def cut(data: dict[str, Any]) -> BundledCut:
+    def file(name: object) -> Path:
+        if not isinstance(name, str) or name not in files:
+            raise ValueError(f"{name!r} is not among the files")
+        return folder / name
+
+    def cut(value: Any) -> BundledCut:
+        data = _manifest.table(value)
         return BundledCut(
-            id=str(data["id"]),
+            id=_manifest.text(data["id"]),
             head=part(data["head"]),
             tail=part(data["tail"]),
-            frontier=tuple(FrontierTensor.from_dict(item) for item in data["frontier"]),
-            results=_slots(data["results"]),
-            kept=tuple(map(str, data["kept"])),
+            frontier=_manifest.items(data["frontier"], FrontierTensor.from_dict),
+            results=_manifest.slots(data["results"]),
+            kept=_manifest.items(data["kept"], _manifest.text),
         )
 
-    def full(name: object) -> Path:
-        path = part(name)
-        if path is None:
-            raise ValueError("the full model is not named")
-        return path
+    def cuts_by_id(value: Any) -> dict[str, BundledCut]:
+        found = _manifest.items(value, cut)
+        cuts = {one.id: one for one in found}
+        if len(cuts) != len(found):
+            raise ValueError("an id comes twice")
+        return cuts
 
-    cuts = _field(folder, manifest, "cuts", lambda items: {c.id: c for c in map(cut, items)})
-    cut_id = _field(folder, manifest, "cut", str)
+    def planned(value: Any) -> tuple[TensorSlot, ...]:
+        found = _manifest.slots(value)
+        if found and {slot.name for slot in found} != {slot.name for slot in inputs}:
+            raise ValueError("they are not the inputs")
+        return found
+
+    # The first bundles of this schema did not say what they were planned with; nobody must know.
+    manifest.setdefault("planned_inputs", [])
+    inputs = _field(folder, manifest, "inputs", _manifest.slots)
+    cuts = _field(folder, manifest, "cuts", cuts_by_id)
+    cut_id = _field(folder, manifest, "cut", _manifest.text)
     decision = _field(folder, manifest, "decision", _decision)
     for wanted in ("device", "cloud", cut_id):
         if wanted not in cuts:
             raise BundleError(f"{folder / MANIFEST_FILE} lacks the cut {wanted!r}")
     return Bundle(
         folder=folder,
-        model=_field(folder, manifest, "model", ModelIdentity.from_dict),
+        model=_field(folder, manifest, "model", _manifest.identity),
         decision=decision,
         cut_id=cut_id,
         cuts=cuts,
-        full=_field(folder, manifest, "full", full),
-        inputs=_field(folder, manifest, "inputs", _slots),
-        outputs=_field(folder, manifest, "outputs", _slots),
+        full=_field(folder, manifest, "full", file),
+        inputs=inputs,
+        outputs=_field(folder, manifest, "outputs", _manifest.slots),
         preprocess=_field(folder, manifest, "preprocess", _preprocess),
-        labels=_field(folder, manifest, "labels", lambda items: tuple(map(str, items))),
-        plan=_read_json(folder, PLAN_FILE),
-        planned_inputs=_field(folder, manifest, "planned_inputs", _slots),
+        labels=_field(
+            folder, manifest, "labels", lambda found: _manifest.items(found, _manifest.text)
+        ),
+        plan=_manifest.read_json(folder, PLAN_FILE),
+        planned_inputs=_field(folder, manifest, "planned_inputs", planned),
     )
-
-
-def _read_json(folder: Path, name: str) -> dict[str, Any]:
-    path = folder / name
-    try:
-        data = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        if not folder.exists():
-            raise BundleError(f"there is no folder {folder}") from None
-        raise BundleError(
-            f"{folder} is no bundle: it has no {name}; make one with split-plan MODEL -o FOLDER"
-        ) from None
-    except OSError as error:
-        raise BundleError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise BundleError(f"{path} is not valid JSON; copy the bundle again") from None
-    if not isinstance(data, dict):
-        raise BundleError(f"{path} holds no JSON object")
-    return data
 
 
 def _field(folder: Path, data: Mapping[str, Any], key: str, read: Callable[[Any], _T]) -> _T:
@@ -224,21 +268,9 @@ def _field(folder: Path, data: Mapping[str, Any], key: str, read: Callable[[Any]
         return read(data[key])
     except ProtocolError as error:
         raise BundleError(f"{folder / MANIFEST_FILE}: {key}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise BundleError(f"{folder / MANIFEST_FILE}: {key} is not valid: {reason}") from error
-
-
-def _digests(data: Any) -> dict[str, str]:
-    files = {str(name): str(digest) for name, digest in data.items()}
-    for name in files:
-        if name != Path(name).name or name in {"", ".", ".."}:
-            raise ValueError(f"{name!r} is not a plain file name")
-    return files
-
-
-def _slots(items: Any) -> tuple[TensorSlot, ...]:
-    return tuple(TensorSlot.from_dict(item) for item in items)
 
 
 def _decision(value: Any) -> Decision:
@@ -249,4 +281,4 @@ def _decision(value: Any) -> Decision:
 
 
 def _preprocess(value: Any) -> ImagePreprocess | None:
-    return None if value is None else ImagePreprocess.from_dict(value)
+    return None if value is None else ImagePreprocess.from_dict(_manifest.table(value))
