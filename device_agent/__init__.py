@@ -20,8 +20,8 @@ from device_agent._link_values import LinkPolicy
 from device_agent._sources import Frame, Source, open_source
 from device_agent._transport import Transport
 from device_agent.agent import Agent
-from device_agent.answers import Answer, AnswerTimes, ComputedOn, Guess, Reason
-from device_agent.errors import AgentError, OptionError, SourceError
+from device_agent.answers import Answer, AnswerTimes, ComputedOn, Guess, Reason, Unanswered
+from device_agent.errors import AgentError, OptionError, SourceError, UnansweredError
 
 __all__ = [
     "Agent",
@@ -38,5 +38,7 @@ __all__ = [
     "Source",
     "SourceError",
     "Transport",
+    "Unanswered",
+    "UnansweredError",
     "open_source",
 ]

@@ -72,6 +72,11 @@ class WorkerChannel:
         self._clock = clock
         self._replies: dict[int, Result | Failure] = {}  # to pending requests, not yet fetched
 
+    @property
+    def trouble(self) -> str:
+        """Why there is no connection, if more is known; for people."""
+        return self._transport.trouble
+
     def greet(self, patience: Patience) -> LinkState:
         """Say HELLO and wait until the worker has answered, or patience ends."""
         started_s = self._clock.monotonic()

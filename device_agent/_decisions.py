@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LOCAL_SHARE = 0.25
-_FINISH_MARGIN = 1.25  # the next finish may take longer than the last one did
 """The part of a frame's deadline that is kept for finishing it on the device."""
+_FINISH_MARGIN = 1.25  # the next finish may take longer than the last one did
 
 
 class Loss(str, Enum):
@@ -82,13 +82,31 @@ def after_loss(loss: Loss, sent_times: int) -> Next:
 def cloud_limit_s(started_s: float, deadline_s: float, finish_s: float) -> float:
     """The moment at which a frame stops waiting for the cloud.
 
+    Where the device cannot finish a frame within the deadline at all, only the worker can keep it:
+    holding back more than the usual share would rule the worker out and win nothing.
+
     Args:
         started_s: When the frame's time began.
         deadline_s: The time it has.
         finish_s: What finishing a frame on the device took last; 0 if it is not known yet.
     """
-    reserve_s = max(deadline_s * LOCAL_SHARE, finish_s * _FINISH_MARGIN)
-    return started_s + max(0.0, deadline_s - reserve_s)
+    finish_s *= _FINISH_MARGIN
+    reserve_s = deadline_s * LOCAL_SHARE
+    if reserve_s < finish_s < deadline_s:
+        reserve_s = finish_s
+    return started_s + deadline_s - reserve_s
+
+
+def is_tight(deadline_s: float, head_s: float, finish_s: float) -> bool:
+    """Whether a deadline leaves the worker less time than the device is always granted.
+
+    Args:
+        deadline_s: The time each frame has.
+        head_s: What the head took.
+        finish_s: What finishing a frame on the device took.
+    """
+    left_s = cloud_limit_s(0.0, deadline_s, finish_s) - head_s
+    return left_s < deadline_s * LOCAL_SHARE or head_s + finish_s > deadline_s
 
 
 def backoff_s(attempt: int, jitter: float, first_s: float, last_s: float) -> float:

@@ -234,7 +234,7 @@ class WorkerLink:
             self._session.ledger.release(number)
 
     def _failed(self, failure: Failure, now_s: float) -> None:
-        wait_s = (failure.retry_after_ms or 0) / 1000
+        wait_s = self._asked_wait_s(failure)
         if failure.code is FailureCode.BUSY and self._session is not None:
             self._session.held_until_s = now_s + wait_s
         elif failure.code is FailureCode.DRAINING:
@@ -272,7 +272,7 @@ class WorkerLink:
         wait_s = self._policy.backoff_last_s
         if refuse.code.advice == "retry":
             wait_s = self._next_wait_s()
-        self._hello_due_s = now_s + max(wait_s, (refuse.retry_after_ms or 0) / 1000)
+        self._hello_due_s = now_s + max(wait_s, self._asked_wait_s(refuse))
 
     # Time.
 
@@ -315,6 +315,10 @@ class WorkerLink:
         )
         self._attempt += 1
         return wait_s
+
+    def _asked_wait_s(self, reply: Refuse | Failure) -> float:
+        """How long the worker wants to be left alone; no longer than we would wait by ourselves."""
+        return min((reply.retry_after_ms or 0) / 1000, self._policy.backoff_last_s)
 
     def _remember(self, number: int, now_s: float) -> None:
         self._given_up[number] = now_s

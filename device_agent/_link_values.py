@@ -60,6 +60,8 @@ class LinkCounters:
         foreign: Replies to requests never sent, or of another session.
         malformed: Arrivals that are no message, none that a worker may send, or results that do
             not fit the model.
+        raw_pictures: Pictures encoded raw although the plan has a JPEG.
+        raw_picture_bytes: What they took, encoded.
     """
 
     hellos: int = 0
@@ -72,6 +74,8 @@ class LinkCounters:
     duplicates: int = 0
     foreign: int = 0
     malformed: int = 0
+    raw_pictures: int = 0
+    raw_picture_bytes: int = 0
 
 
 @dataclass(frozen=True, eq=False)

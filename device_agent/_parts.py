@@ -1,87 +1,148 @@
-"""The two parts of the model at one cut, each loaded when it is first needed."""
+"""The model on this device: its parts at one cut, and the whole where a frame does not fit them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from device_agent.errors import AgentError
+from profiler.errors import ProfilerError
 from protocol import CodecError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from profiler.engine import Engine, Session
-    from splitter.bundle import BundledCut
+    from protocol import Clock, EncodedTensor
+    from splitter.bundle import Bundle, BundledCut
 
     Arrays = Mapping[str, NDArray[Any]]
 
 
 class CutParts:
-    """Head and tail of a cut.
+    """Head and tail of a cut, and the whole model behind them; each loaded when first needed.
+
+    The parts are made for the shapes that the plan saw. Where a frame's values lead to others, a
+    part may refuse it although the whole model would not: then the whole model answers.
 
     Args:
+        bundle: Says what the whole model is.
         cut: The cut.
         engine: Loads and runs the models.
-        outputs: The whole model's outputs, in its order.
+        notice: Told, once, that frames do not fit the parts.
     """
 
-    def __init__(self, cut: BundledCut, engine: Engine, outputs: tuple[str, ...]) -> None:
+    def __init__(
+        self, bundle: Bundle, cut: BundledCut, engine: Engine, notice: Callable[[str], None]
+    ) -> None:
+        self._full = bundle.full
+        self._outputs = tuple(slot.name for slot in bundle.outputs)
+        self._inputs = {slot.name for slot in bundle.inputs}
         self._cut = cut
         self._engine = engine
-        self._outputs = outputs
+        self._notice = notice
+        self._told = False
         self._loaded: dict[Path, Session] = {}
 
-    def load_head(self) -> None:
-        """Load what every frame needs, so that the first frame does not wait for it."""
-        if self._cut.head is not None:
-            self._session(self._cut.head)
+    def load(self) -> None:
+        """Load head and tail, so that no frame waits for it: when the link goes there is no time.
 
-    def run_head(self, feeds: Arrays) -> dict[str, NDArray[Any]]:
+        Raises:
+            AgentError: They are not the parts that the bundle says they are.
+        """
+        known = set(self._inputs)
+        if self._cut.head is not None:
+            known |= {slot.name for slot in self._session(self._cut.head).outputs}
+        wanted = {tensor.slot.name for tensor in self._cut.frontier} | set(self._cut.kept)
+        if self._cut.tail is not None:
+            tail = self._session(self._cut.tail)
+            wanted |= {slot.name for slot in tail.inputs}
+            made = {slot.name for slot in tail.outputs}
+            self._check({slot.name for slot in self._cut.results} - made, self._cut.tail)
+        self._check(wanted - known, self._cut.head or self._full)
+
+    def run_head(self, feeds: Arrays) -> Arrays | None:
         """Run the head.
 
         Returns:
-            What is known at the cut: the model's inputs, and what the head has made of them.
+            What is known at the cut: the model's inputs, and what the head has made of them. None
+            where the head cannot take this frame.
+
+        Raises:
+            ProfilerError: The head is the whole model, and cannot take it.
         """
-        return self._run(self._cut.head, feeds)
+        return self._attempt(self._cut.head, feeds)
 
-    def run_tail(self, known: Arrays) -> dict[str, NDArray[Any]]:
-        """Run the tail on this device, from what :meth:`run_head` returned.
-
-        Returns:
-            The model's outputs.
-        """
-        return self.outputs(self._run(self._cut.tail, known))
-
-    def outputs(self, known: Arrays) -> dict[str, NDArray[Any]]:
-        """Pick the model's outputs, in its order."""
-        return {name: known[name] for name in self._outputs}
-
-    def load_tail(self) -> None:
-        """Load what finishes a frame here: when the link has gone there is no time for it."""
-        if self._cut.tail is not None:
-            self._session(self._cut.tail)
-
-    def merge(self, known: Arrays, results: Arrays) -> dict[str, NDArray[Any]]:
-        """Join the head's outputs with the tail's results that came from the worker.
+    def finish(self, feeds: Arrays, known: Arrays | None) -> Arrays:
+        """Finish a frame on this device, from what :meth:`run_head` returned if that will do.
 
         Returns:
             The model's outputs.
 
         Raises:
-            CodecError: The results are not those of this cut.
+            ProfilerError: Not even the whole model can take the frame.
+        """
+        finished = None if known is None else self._attempt(self._cut.tail, known)
+        return self.outputs(self._run(self._full, feeds) if finished is None else finished)
+
+    def rehearse(self, feeds: Arrays, clock: Clock) -> tuple[float, float]:
+        """Run head and tail once.
+
+        Returns:
+            The seconds that each took.
+
+        Raises:
+            ProfilerError: One of them cannot take these feeds.
+        """
+        started_s = clock.monotonic()
+        known = feeds if self._cut.head is None else self._run(self._cut.head, feeds)
+        cut_s = clock.monotonic()
+        if self._cut.tail is not None:
+            self._run(self._cut.tail, known)
+        return cut_s - started_s, clock.monotonic() - cut_s
+
+    def outputs(self, known: Arrays) -> Arrays:
+        """Pick the model's outputs, in its order."""
+        return {name: known[name] for name in self._outputs}
+
+    def misfit(self, known: Arrays) -> str:
+        """What of a frame is not as planned, so that no worker could take it; empty if all is."""
+        for tensor in self._cut.frontier:
+            slot, array = tensor.slot, known[tensor.slot.name]
+            # A declared () may also mean that the model declares no shape; then any rank will do.
+            if not slot.accepts(array.dtype.name, array.shape if slot.shape else ()):
+                return (
+                    f"{slot.name!r} is {array.dtype.name} {list(array.shape)}, but the plan has"
+                    f" {slot.dtype} {_axes(slot.shape)}"
+                )
+        return ""
+
+    def check_results(self, tensors: tuple[EncodedTensor, ...]) -> None:
+        """Refuse results that are not this cut's, before anything of them is decoded.
+
+        Raises:
+            CodecError: Naming what came and what was wanted.
         """
         wanted = {slot.name: slot for slot in self._cut.results}
-        if set(results) != set(wanted):
-            raise CodecError(f"the worker sent {sorted(results)}, not {sorted(wanted)}")
-        for name, slot in wanted.items():
-            array = results[name]
-            if not slot.accepts(array.dtype.name, array.shape if slot.shape else ()):
+        names = sorted(tensor.spec.name for tensor in tensors)
+        if names != sorted(wanted):
+            raise CodecError(f"the worker sent {names}, not {sorted(wanted)}")
+        for tensor in tensors:
+            spec, slot = tensor.spec, wanted[tensor.spec.name]
+            if not slot.accepts(spec.dtype, spec.shape):
                 raise CodecError(
-                    f"the worker sent {name!r} as {array.dtype.name} {list(array.shape)};"
-                    f" it should be {slot.dtype} {list(slot.shape)}"
+                    f"the worker sent {spec.name!r} as {spec.dtype} {list(spec.shape)};"
+                    f" it should be {slot.dtype} {_axes(slot.shape)}"
                 )
+
+    def merge(self, known: Arrays, results: Arrays) -> Arrays:
+        """Join the head's outputs with the tail's results that came from the worker.
+
+        Returns:
+            The model's outputs.
+        """
         return self.outputs({**known, **results})
 
     def close(self) -> None:
@@ -90,14 +151,37 @@ class CutParts:
             session.close()
         self._loaded.clear()
 
-    def _run(self, path: Path | None, known: Arrays) -> dict[str, NDArray[Any]]:
-        if path is None:
-            return dict(known)
+    def _attempt(self, part: Path | None, known: Arrays) -> Arrays | None:
+        """Run a part; None where it cannot take the frame, but the whole model may."""
+        if part is None:
+            return known
+        try:
+            return self._run(part, known)
+        except ProfilerError as error:
+            if part == self._full:
+                raise
+            if not self._told:
+                self._told = True
+                self._notice(f"a frame does not fit {part.name} ({error}); using the whole model")
+            return None
+
+    def _run(self, path: Path, known: Arrays) -> Arrays:
         session = self._session(path)
-        results = session.run({slot.name: known[slot.name] for slot in session.inputs})
-        return {**known, **results}
+        feeds = {slot.name: known[slot.name] for slot in session.inputs if slot.name in known}
+        return {**known, **session.run(feeds)}
 
     def _session(self, path: Path) -> Session:
         if path not in self._loaded:
             self._loaded[path] = self._engine.load(path)
         return self._loaded[path]
+
+    def _check(self, missing: set[str], path: Path) -> None:
+        if missing:
+            raise AgentError(
+                f"the bundle's cut {self._cut.id!r} wants {', '.join(map(repr, sorted(missing)))},"
+                f" which {path.name} does not make; make the bundle again with split-plan"
+            )
+
+
+def _axes(shape: tuple[int | None, ...]) -> str:
+    return f"[{', '.join('any' if axis is None else str(axis) for axis in shape)}]"

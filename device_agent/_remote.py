@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from device_agent._decisions import refusal_reason
 from device_agent._link_values import LinkState
-from device_agent.answers import Reason
+from device_agent.answers import ComputedOn, Reason
 from protocol import (
+    CodecError,
     JpegCodec,
     ProtocolError,
     RawCodec,
@@ -56,6 +57,11 @@ class RemoteAnswer:
     uplink_bytes: int = 0
     reply: Result | None = None
 
+    @property
+    def computed_on(self) -> ComputedOn:
+        """Which machine finishes the frame."""
+        return ComputedOn.DEVICE if self.reply is None else ComputedOn.CLOUD
+
 
 class RemoteTail:
     """The tail of a cut, on a worker.
@@ -87,6 +93,7 @@ class RemoteTail:
         self._worker = worker
         self._notice = notice
         self._codecs = frontier_codecs(cut)
+        self._has_pillow = has_pillow()
         self._was_welcomed = channel.link.state is LinkState.WELCOMED
         self._explained: set[Reason] = set()
 
@@ -98,7 +105,14 @@ class RemoteTail:
         obstacle = self._channel.link.obstacle(started_s)
         if obstacle is not None:
             return RemoteAnswer(None, obstacle)
-        tensors = self._encode(frame, known)
+        misfit = self._parts.misfit(known)
+        try:
+            tensors = () if misfit else self._encode(frame, known)
+        except CodecError as error:  # a dtype that the wire lacks, or pixels that are no picture
+            misfit = str(error)
+        if misfit:
+            self._explain(Reason.MISFIT, f"not asked, since {misfit}")
+            return RemoteAnswer(None, Reason.MISFIT)
         encode_ms = (self._clock.monotonic() - started_s) * 1000
         exchange = self._channel.exchange(tensors, limit_s)
         if exchange.result is None:
@@ -118,13 +132,25 @@ class RemoteTail:
         for name, codec in self._codecs.items():
             if not isinstance(codec, JpegCodec):
                 encoded.append(encode_tensor(name, known[name], codec))
-            elif frame.pixels is None:
+            elif frame.pixels is None or not self._has_pillow:
                 encoded.append(encode_tensor(name, known[name], _RAW))
+                self._count_raw(encoded[-1], frame)
             else:
                 encoded.append(encode_tensor(name, frame.pixels, codec))
         return tuple(encoded)
 
+    def _count_raw(self, tensor: EncodedTensor, frame: Frame) -> None:
+        counters, size = self._channel.link.counters, len(tensor.payload)
+        if not counters.raw_pictures:
+            self._notice(
+                f"the plan sends {tensor.spec.name!r} as a JPEG, but"
+                f" {_why_raw(frame)}; sending it raw, {size} bytes a frame"
+            )
+        counters.raw_pictures += 1
+        counters.raw_picture_bytes += size
+
     def _decode(self, result: Result) -> Arrays:
+        self._parts.check_results(result.tensors)
         return {tensor.spec.name: decode_tensor(tensor, self._limits) for tensor in result.tensors}
 
     def _fruitless(self, reason: Reason, encode_ms: float, exchange: Exchange) -> RemoteAnswer:
@@ -153,13 +179,29 @@ class RemoteTail:
 
 
 def frontier_codecs(cut: BundledCut) -> dict[str, Codec]:
-    """The codec of each tensor that crosses a cut; raw for a picture where Pillow is missing."""
-    codecs = {tensor.slot.name: parse_codec(tensor.codec) for tensor in cut.frontier}
-    if importlib.util.find_spec("PIL") is None:
-        return {
-            name: _RAW if isinstance(codec, JpegCodec) else codec for name, codec in codecs.items()
-        }
-    return codecs
+    """The codec that the plan has for each tensor that crosses a cut."""
+    return {tensor.slot.name: parse_codec(tensor.codec) for tensor in cut.frontier}
+
+
+def sent_codecs(cut: BundledCut) -> tuple[str, ...]:
+    """Names of the codecs that this device may send with."""
+    # Raw is what any codec gives way to for values that it cannot carry.
+    codecs = {_RAW.name}
+    for codec in frontier_codecs(cut).values():
+        if not isinstance(codec, JpegCodec) or has_pillow():
+            codecs.add(codec.name)
+    return tuple(sorted(codecs))
+
+
+def has_pillow() -> bool:
+    """Whether this device can write JPEGs."""
+    return importlib.util.find_spec("PIL") is not None
+
+
+def _why_raw(frame: Frame) -> str:
+    if frame.pixels is None:
+        return "these frames are no pictures (a folder of them gives JPEGs)"
+    return "Pillow is not installed (pip install 'headtail[images]')"
 
 
 def _split_time(trip_ms: float, result: Result) -> dict[str, float]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import zmq
 
-from protocol import agent_socket, decode_message, encode_message, parse_address
+from device_agent._opening import SocketOpening
+from protocol import decode_message, encode_message, parse_address
 
 if TYPE_CHECKING:
     from protocol import Clock, Limits, Message
@@ -30,6 +31,10 @@ class Transport(Protocol):
     @property
     def connected(self) -> bool:
         """Whether a connection stands, so that a message can leave at once."""
+
+    @property
+    def trouble(self) -> str:
+        """Why there is no connection, if more is known than that nobody answers; for people."""
 
     def send(self, message: Message) -> bool:
         """Hand a message over without waiting.
@@ -57,7 +62,9 @@ class Transport(Protocol):
 
 
 class ZeroMqTransport:
-    """A DEALER socket, owned by the thread that made it.
+    """A DEALER socket, owned by the thread that made the transport.
+
+    A host that nobody knows yet is one that does not answer yet: it is looked up again and again.
 
     Args:
         address: The worker's, such as ``tcp://192.0.2.7:5555``.
@@ -78,8 +85,9 @@ class ZeroMqTransport:
         self._had_connection = False  # since we last connected
         self._knew_connection = False  # when receive last returned
         self._context = zmq.Context()
+        self._socket: zmq.Socket[bytes] | None = None
         try:
-            self._socket = agent_socket(self._context, address, limits)
+            self._opening = SocketOpening(self._context, address, limits)
         except BaseException:
             self._context.term()
             raise
@@ -87,17 +95,24 @@ class ZeroMqTransport:
     @property
     def connected(self) -> bool:
         """Whether a connection stands; see :attr:`Transport.connected`."""
+        if self._socket is None:
+            return False
         # With IMMEDIATE set only a completed connection makes the socket writable.
         connected = bool(int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLOUT)
         self._had_connection = self._had_connection or connected
         return connected
+
+    @property
+    def trouble(self) -> str:
+        """Why there is no connection; see :attr:`Transport.trouble`."""
+        return self._opening.trouble
 
     def send(self, message: Message) -> bool:
         """Hand a message over without waiting; see :meth:`Transport.send`."""
         self._check_owner()
         # Asking also lets libzmq take note of what has left; without, eight quick messages fill
         # the pipe for a millisecond, though all have been sent.
-        if not self.connected:
+        if not self.connected or self._socket is None:
             return False
         try:
             self._socket.send_multipart(encode_message(message), zmq.NOBLOCK)
@@ -109,15 +124,18 @@ class ZeroMqTransport:
         """Wait for the next message; see :meth:`Transport.receive`."""
         self._check_owner()
         limit_s = self._clock.monotonic() + timeout_s
+        socket = self._await_socket(timeout_s)
+        if socket is None:
+            return None
         wait_ms = 0  # first only look
         while True:
             events = zmq.POLLIN if self._knew_connection else zmq.POLLIN | zmq.POLLOUT
-            if self._socket.poll(wait_ms, events) & zmq.POLLIN:
-                frames = self._socket.recv_multipart(zmq.NOBLOCK)
+            if socket.poll(wait_ms, events) & zmq.POLLIN:
+                frames = socket.recv_multipart(zmq.NOBLOCK)
                 return decode_message(frames, self._limits)
             connected = self.connected
             if not connected:
-                self._mend_connection()
+                self._mend_connection(socket)
             left_s = limit_s - self._clock.monotonic()
             if left_s <= 0 or connected != self._knew_connection:
                 self._knew_connection = connected
@@ -130,20 +148,28 @@ class ZeroMqTransport:
         if not self._closed:
             self._check_owner()
             self._closed = True
-            self._socket.close(linger=_LOOK_MS)
+            self._opening.close()
+            if self._socket is not None:
+                self._socket.close(linger=_LOOK_MS)
             self._context.term()
 
-    def _mend_connection(self) -> None:
+    def _await_socket(self, timeout_s: float) -> zmq.Socket[bytes] | None:
+        if self._socket is None:
+            self._socket = self._opening.take(timeout_s)
+            self._connect_s = self._clock.monotonic()
+        return self._socket
+
+    def _mend_connection(self, socket: zmq.Socket[bytes]) -> None:
         passed_s = self._clock.monotonic() - self._connect_s
         if passed_s >= (_ANEW_AFTER_LOSS_S if self._had_connection else _ANEW_S):
             self._connect_s += passed_s
             self._had_connection = False
             try:
-                self._socket.disconnect(self._endpoint)
+                socket.disconnect(self._endpoint)
             except zmq.ZMQError as error:
                 if error.errno != errno.ENOENT:  # libzmq has already given the address up
                     raise
-            self._socket.connect(self._endpoint)
+            socket.connect(self._endpoint)
 
     def _check_owner(self) -> None:
         # A ZeroMQ socket used from two threads does not raise: it crashes the process.

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import logging
-import os
 import random
 from typing import TYPE_CHECKING
 
 from device_agent._channel import Patience, WorkerChannel
-from device_agent._decisions import REFUSAL_REMEDIES, cloud_limit_s
+from device_agent._decisions import REFUSAL_REMEDIES, cloud_limit_s, is_tight
+from device_agent._hello import make_hello
 from device_agent._link import WorkerLink
 from device_agent._link_values import LinkPolicy, LinkState
 from device_agent._parts import CutParts
-from device_agent._remote import RemoteAnswer, RemoteTail, frontier_codecs
+from device_agent._remote import RemoteAnswer, RemoteTail
+from device_agent._sources import SyntheticSource
 from device_agent._transport import ZeroMqTransport
-from device_agent.answers import Answer, AnswerTimes, ComputedOn, Reason
-from device_agent.errors import OptionError
+from device_agent.answers import Answer, AnswerTimes, Reason, Unanswered
+from device_agent.errors import AgentError, OptionError
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
+from profiler.errors import ProfilerError
 from profiler.machine import available_threads
 from protocol import (
-    PROTOCOL_VERSION,
-    Hello,
     Limits,
-    RawCodec,
     RefusedError,
     SystemClock,
     did_you_mean,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from device_agent._link_values import LinkCounters
+    from device_agent._parts import Arrays
     from device_agent._sources import Frame
     from device_agent._transport import Transport
     from profiler.engine import Engine
@@ -64,10 +64,12 @@ class Agent:
         clock: The time.
         notice: Told, in a line, what a user should know; None logs it as a warning.
         link_policy: How patient the link is.
-        patience: How long the first greeting may hold up the first frame.
+        patience: How long the greeting may hold up the first frame; None: no longer than a
+            worker may hold up any frame.
 
     Attributes:
         cut: The cut that is run.
+        unanswered: How many frames had no answer.
 
     Raises:
         OptionError: No such cut, no such deadline, or no worker where the cut needs one.
@@ -103,33 +105,37 @@ class Agent:
         self._notice = notice or _logger.warning
         self._limits = Limits()
         self._link = WorkerLink(
-            _hello(bundle, self.cut, self._limits), link_policy or LinkPolicy(), random.random
+            make_hello(bundle, self.cut, self._limits), link_policy or LinkPolicy(), random.random
         )
-        self._patience = patience or Patience()
+        self._patience = patience
         engine = engine or OnnxRuntimeEngine(EngineOptions(threads=available_threads()))
-        outputs = tuple(slot.name for slot in bundle.outputs)
-        self._parts = CutParts(self.cut, engine, outputs)
-        self._finish_s = 0.0  # what the last local finish took
+        self._parts = CutParts(bundle, self.cut, engine, self._notice)
+        self._finish_s = 0.0  # what the last finish on this device took
+        self.unanswered = 0
         self._channel: WorkerChannel | None = None
         self._remote: RemoteTail | None = None
 
     def __enter__(self) -> Agent:
-        """Greet the worker, load the head, and wait for the worker as patience allows.
+        """Greet the worker, load and time the parts, and wait for the worker as patience allows.
 
         Raises:
             AddressError: The worker's address cannot be read.
-            EngineError: The head cannot be loaded.
+            EngineError: A part cannot be loaded.
             RefusedError: The worker is there, and will not serve this until somebody mends it.
         """
         try:
             if self.cut.tail is not None:
                 self._channel = WorkerChannel(self._link, self._open_transport(), self._clock)
                 # First only connect and say HELLO: the worker loads its part while we load ours.
-                self._channel.greet(Patience(connect_s=_CONNECT_FIRST_S, welcome_s=0.0))
-            self._parts.load_head()
-            self._parts.load_tail()
+                patience = self._patience or self._first_patience(0.0)
+                connect_s = min(patience.connect_s, _CONNECT_FIRST_S)
+                started_s = self._clock.monotonic()
+                self._channel.greet(Patience(connect_s=connect_s, welcome_s=0.0))
+                waited_s = self._clock.monotonic() - started_s
+            self._parts.load()
             if self._channel is not None:
-                self._greet(self._channel)
+                self._rehearse()
+                self._greet(self._channel, self._patience or self._first_patience(waited_s))
                 self._remote = self._open_remote(self._channel)
         except BaseException:
             self.close()
@@ -150,22 +156,34 @@ class Agent:
         """What has crossed the link so far, and what was odd about it."""
         return self._link.counters
 
-    def answers(self, frames: Iterable[Frame]) -> Iterator[Answer]:
+    def answers(
+        self, frames: Iterable[Frame], unanswered: Callable[[Unanswered], None] | None = None
+    ) -> Iterator[Answer]:
         """Answer frames in their order, one at a time.
+
+        A frame that not even the whole model on this device can take is named in a notice and
+        counted, and the next one is answered: it must not end a run of many.
 
         Args:
             frames: A source, or any frames.
+            unanswered: Told about each frame that has no answer.
 
         Yields:
-            Exactly one answer for each frame.
-
-        Raises:
-            EngineError: A model cannot be run on this machine; then nobody can answer.
+            Exactly one answer for each other frame.
         """
         if self.cut.tail is not None and self._remote is None:
             raise RuntimeError("the agent is closed; use it in a with block")
         for number, frame in enumerate(frames):
-            yield self._answer(number, frame)
+            try:
+                answer = self._answer(number, frame)
+            except (AgentError, ProfilerError) as error:
+                self.unanswered += 1
+                name = "" if frame.name is None else f" ({frame.name})"
+                self._notice(f"frame {number}{name}: {error}; no answer")
+                if unanswered is not None:
+                    unanswered(Unanswered(number, frame.name, str(error)))
+            else:
+                yield answer
 
     def close(self) -> None:
         """Say goodbye to the worker and free the models. Closing twice is allowed."""
@@ -184,12 +202,38 @@ class Agent:
             self.cut, self._parts, channel, self._limits, self._clock, self._worker, self._notice
         )
 
-    def _greet(self, channel: WorkerChannel) -> None:
-        channel.greet(self._patience)
+    def _rehearse(self) -> None:
+        """Learn what finishing a frame here takes, so that the first one keeps enough time for it.
+
+        It is done with a synthetic frame; where that will not run, the time stays unknown.
+        """
+        inputs = self._bundle.planned_inputs or self._bundle.inputs
+        try:
+            (frame,) = SyntheticSource(inputs, self._bundle.preprocess, 1)
+            head_s, self._finish_s = self._parts.rehearse(frame.feeds, self._clock)
+        except (AgentError, ProfilerError):
+            return
+        if is_tight(self._deadline_s, head_s, self._finish_s):
+            self._notice(
+                f"of the deadline of {self._deadline_s * 1000:.0f} ms this device needs"
+                f" {head_s * 1000:.0f} ms for its part of a frame and"
+                f" {self._finish_s * 1000:.0f} ms to finish it here, which leaves the worker too"
+                " little; give a longer --deadline-ms"
+            )
+
+    def _first_patience(self, waited_s: float) -> Patience:
+        """What a worker may hold up any frame, less what the greeting has taken already."""
+        left_s = max(0.0, cloud_limit_s(0.0, self._deadline_s, self._finish_s) - waited_s)
+        usual = Patience()
+        return Patience(min(usual.connect_s, left_s), min(usual.welcome_s, left_s))
+
+    def _greet(self, channel: WorkerChannel, patience: Patience) -> None:
+        channel.greet(patience)
         refusal = self._link.refusal
         if refusal is None:
             if self._link.state is not LinkState.WELCOMED:
-                self._notice(f"no answer from {self._worker}; answering on the device")
+                why = f" ({channel.trouble})" if channel.trouble else ""
+                self._notice(f"no answer from {self._worker}{why}; answering on the device")
         elif refusal.code.advice == "give_up":
             model = self._bundle.model
             raise RefusedError(
@@ -203,19 +247,12 @@ class Agent:
         started_s = self._clock.monotonic()
         known = self._parts.run_head(frame.feeds)
         times = {"device_ms": self._since_ms(started_s)}
-        if self._remote is None:
-            remote = RemoteAnswer(self._parts.outputs(known), Reason.PLANNED)
-            computed_on = ComputedOn.DEVICE
-        else:
-            limit_s = cloud_limit_s(started_s, self._deadline_s, self._finish_s)
-            remote = self._remote.ask(frame, known, limit_s)
-            computed_on = ComputedOn.CLOUD
+        remote = self._ask(frame, known, started_s)
         times.update(remote.times)
-        outputs = remote.outputs
+        outputs, computed_on = remote.outputs, remote.computed_on
         if outputs is None:
-            computed_on = ComputedOn.DEVICE
             finish_s = self._clock.monotonic()
-            outputs = self._parts.run_tail(known)
+            outputs = self._parts.finish(frame.feeds, known)
             times["finish_ms"] = self._since_ms(finish_s)
             self._finish_s = times["finish_ms"] / 1000
         latency_ms = self._since_ms(started_s)
@@ -228,9 +265,18 @@ class Agent:
             times=AnswerTimes.of(latency_ms, frame.preprocess_ms, **times),
             uplink_bytes=remote.uplink_bytes,
             downlink_bytes=0 if remote.reply is None else message_bytes(remote.reply),
+            deadline_missed=latency_ms > self._deadline_s * 1000,
             outputs=outputs,
             labels=self._bundle.labels,
         )
+
+    def _ask(self, frame: Frame, known: Arrays | None, started_s: float) -> RemoteAnswer:
+        if known is None:
+            return RemoteAnswer(None, Reason.MISFIT)
+        if self._remote is None:
+            return RemoteAnswer(self._parts.outputs(known), Reason.PLANNED)
+        limit_s = cloud_limit_s(started_s, self._deadline_s, self._finish_s)
+        return self._remote.ask(frame, known, limit_s)
 
     def _since_ms(self, started_s: float) -> float:
         return (self._clock.monotonic() - started_s) * 1000
@@ -244,20 +290,3 @@ def _find_cut(bundle: Bundle, cut_id: str | None) -> BundledCut:
             f" it has {', '.join(sorted(bundle.cuts))}"
         )
     return bundle.cuts[wanted]
-
-
-def _hello(bundle: Bundle, cut: BundledCut, limits: Limits) -> Hello:
-    # Raw is what any codec gives way to for values that it cannot carry.
-    codecs = {codec.name for codec in frontier_codecs(cut).values()} | {RawCodec().name}
-    preprocess = bundle.preprocess
-    return Hello(
-        protocol_version=PROTOCOL_VERSION,
-        incarnation=os.urandom(16),
-        model=bundle.model.sha256,
-        cut=cut.id,
-        frontier=tuple(tensor.slot.name for tensor in cut.frontier),
-        results=tuple(slot.name for slot in cut.results),
-        codecs=tuple(sorted(codecs)),
-        preprocess=None if preprocess is None else preprocess.to_dict(),
-        max_message_bytes=limits.message_bytes,
-    )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Answer", "AnswerTimes", "ComputedOn", "Guess", "Reason", "top_guesses"]
+__all__ = ["Answer", "AnswerTimes", "ComputedOn", "Guess", "Reason", "Unanswered", "top_guesses"]
 
 _TOP = 5
 
@@ -50,6 +50,8 @@ class Reason(str, Enum):
     """The frame is above the worker's limit for a tensor or a message."""
     REFUSED = "refused"
     """The worker does not serve this model, cut or codec."""
+    MISFIT = "misfit"
+    """The frame leads to shapes that the plan did not see, which no worker could take."""
     WORKER_FAILED = "worker_failed"
     """The worker could not compute the frame."""
     BAD_REPLY = "bad_reply"
@@ -129,6 +131,7 @@ class Answer:
         times: Where the time went.
         uplink_bytes: Message bytes sent to the worker for this frame, answered or not.
         downlink_bytes: Message bytes of the reply that was used.
+        deadline_missed: Whether the answer took longer than its deadline.
         outputs: The model's outputs by name, in the model's order. Arrays from the cloud may be
             read-only.
         labels: The bundle's class names, or empty.
@@ -142,6 +145,7 @@ class Answer:
     times: AnswerTimes
     uplink_bytes: int
     downlink_bytes: int
+    deadline_missed: bool
     outputs: Mapping[str, NDArray[Any]] = field(repr=False)
     labels: tuple[str, ...] = field(default=(), repr=False)
 
@@ -161,12 +165,32 @@ class Answer:
         line.update({name: round(value, 3) for name, value in asdict(self.times).items()})
         line["uplink_bytes"] = self.uplink_bytes
         line["downlink_bytes"] = self.downlink_bytes
+        line["deadline_missed"] = self.deadline_missed
         top = self.top5()
         if top is not None:
             line["top5"] = [asdict(guess) for guess in top]
         else:
             line["outputs"] = [_digest(name, array) for name, array in self.outputs.items()]
         return line
+
+
+@dataclass(frozen=True)
+class Unanswered:
+    """A frame that not even the whole model on this device could take.
+
+    Attributes:
+        frame: The frame's number, as in :class:`Answer`.
+        source: The file that the frame came from, if any.
+        error: Why.
+    """
+
+    frame: int
+    source: str | None
+    error: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready mapping: one line of ``--jsonl``."""
+        return asdict(self)
 
 
 def top_guesses(

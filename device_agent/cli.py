@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from device_agent._outputs import OutputFolder
 from device_agent._sources import open_source
 from device_agent._summary import Summary
 from device_agent.agent import DEFAULT_DEADLINE_MS, Agent
-from device_agent.errors import OptionError
+from device_agent.errors import OptionError, UnansweredError
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
 from profiler.machine import available_threads
 from protocol import CommandParser, Progress, SystemClock, is_terminal, one_line, run_command
@@ -21,10 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
+    from device_agent.answers import Answer, Unanswered
+
 _STDOUT = "-"
 _EPILOG = """\
 latency_ms runs from the model's inputs being ready to its outputs being ready, and is the sum of
 the parts beside it; reading, resizing and normalising the input is preprocess_ms, and not in it.
+A frame that cannot be read or does not fit the model is named, counted and left out; the exit code
+is then 2.
 """
 
 
@@ -57,6 +63,9 @@ def _parser() -> CommandParser:
         "--jsonl", metavar="FILE", help="write one JSON line a frame; - is standard output"
     )
     parser.add_argument(
+        "--outputs", metavar="DIR", help="save each frame's outputs there, one .npz file a frame"
+    )
+    parser.add_argument(
         "--cut", metavar="ID|device|cloud", help="a cut of the bundle (the plan's choice)"
     )
     parser.add_argument(
@@ -87,19 +96,27 @@ def _run(arguments: Sequence[str] | None) -> int:
     source = open_source(
         options.source, bundle, count=options.count, clock=SystemClock(), notice=_warn
     )
+    outputs = None if options.outputs is None else OutputFolder(Path(options.outputs))
     summary = Summary()
     try:
         with _lines(options.jsonl) as lines, agent, Progress("frames", source.length) as progress:
-            for answer in agent.answers(source):
+            for answer in agent.answers(source, partial(_write_line, lines)):
                 summary.add(answer)
-                if lines is not None:
-                    lines.write(json.dumps(answer.to_dict(), allow_nan=False) + "\n")
-                    lines.flush()
+                if outputs is not None:
+                    outputs.save(answer)
+                _write_line(lines, answer)
                 progress.advance(f"{answer.computed_on.value} {answer.times.latency_ms:.1f} ms")
     finally:
         # Whatever ended the run, what was done until then counts.
         if summary.frames and options.jsonl != _STDOUT:
-            print(summary.text(agent.cut.id, source.skipped, agent.counters), flush=True)
+            text = summary.text(agent.cut.id, source.skipped, agent.unanswered, agent.counters)
+            print(text, flush=True)
+    lost = source.skipped + agent.unanswered
+    if lost:
+        raise UnansweredError(
+            f"{lost} of {lost + summary.frames} frames have no answer: {source.skipped} could not"
+            f" be read, {agent.unanswered} do not fit the model; the warnings above name each"
+        )
     return 0
 
 
@@ -113,6 +130,12 @@ def _lines(path: str | None) -> AbstractContextManager[TextIO | None]:
         return Path(path).open("w", encoding="utf-8")
     except OSError as error:
         raise OptionError(f"cannot write --jsonl {path}: {error.strerror}") from error
+
+
+def _write_line(lines: TextIO | None, what: Answer | Unanswered) -> None:
+    if lines is not None:
+        lines.write(json.dumps(what.to_dict(), allow_nan=False) + "\n")
+        lines.flush()
 
 
 def _warn(text: str) -> None:

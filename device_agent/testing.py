@@ -74,7 +74,10 @@ class InMemoryTransport:
     Attributes:
         sent: Every message handed over.
         closed: Whether it was closed.
+        trouble: What the test says it is; see ``Transport.trouble``.
     """
+
+    trouble = ""
 
     def __init__(
         self, clock: FakeClock, worker: Callable[[Message], Iterable[Arrival]] | None = None

@@ -16,7 +16,8 @@ from protocol import SystemClock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from protocol import Clock
+    from profiler.values import TensorSlot
+    from protocol import Clock, ImagePreprocess
     from splitter.bundle import Bundle
 
 __all__ = ["ArraySource", "Frame", "ImageSource", "Source", "SyntheticSource", "open_source"]
@@ -49,10 +50,9 @@ def open_source(
     if count is not None and count < 1:
         raise OptionError(f"--count is {count}; give 1 or more")
     inputs, preprocess = bundle.inputs, bundle.preprocess
-    if preprocess is not None and len(inputs) != 1:
-        names = ", ".join(slot.name for slot in inputs)
-        raise SourceError(f"the bundle declares preprocess, but the model has the inputs {names}")
     if text == _BENCH:
+        if preprocess is not None and len(inputs) == 1:
+            _check_preprocess(preprocess, inputs)
         return SyntheticSource(bundle.planned_inputs or inputs, preprocess, count)
     path = Path(text)
     if path.is_dir():
@@ -61,6 +61,7 @@ def open_source(
                 f"{text} is a folder of pictures, but the bundle does not say how the model wants"
                 " them; plan again with a preprocess block (see split-plan --help)"
             )
+        _check_preprocess(preprocess, inputs)
         clock, notice = clock or SystemClock(), notice or _logger.warning
         return ImageSource(path, inputs[0], preprocess, count, clock, notice)
     if path.suffix.lower() == ".npz":
@@ -68,3 +69,18 @@ def open_source(
     if path.exists():
         raise SourceError(f"source {text!r} is neither a folder, nor a .npz file, nor 'bench'")
     raise SourceError(f"no source {text!r}; give a folder of pictures, a .npz file, or 'bench'")
+
+
+def _check_preprocess(preprocess: ImagePreprocess, inputs: tuple[TensorSlot, ...]) -> None:
+    if len(inputs) != 1:
+        names = ", ".join(slot.name for slot in inputs)
+        raise SourceError(f"the bundle declares preprocess, but the model has the inputs {names}")
+    (slot,) = inputs
+    made = preprocess.output_shape
+    if not slot.accepts("float32", made):
+        axes = ", ".join("any" if axis is None else str(axis) for axis in slot.shape)
+        raise SourceError(
+            f"the bundle's preprocess makes float32 {list(made)}, but the model's input"
+            f" {slot.name!r} is {slot.dtype} [{axes}]; mend height, width or layout in the"
+            " preprocess block and plan again"
+        )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import zipfile
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from device_agent._outputs import SLASH
 from device_agent._sources.frames import Frame
 from device_agent.errors import SourceError
+from protocol.files import open_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from profiler.values import TensorSlot
-
-_SLASH = "__slash__"  # a slash would be a folder inside the file
 
 
 class ArraySource:
@@ -57,12 +56,14 @@ class ArraySource:
 def _read(path: Path) -> dict[str, NDArray[Any]]:
     try:
         # Opened here, since np.load leaves a file that it cannot read open.
-        with path.open("rb") as stream:
+        with open_file(path) as stream:
             arrays = _arrays(stream)
     except FileNotFoundError as error:
         raise SourceError(f"no source {str(path)!r}") from error
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise SourceError(f"cannot read {path}: {error}") from error
+    except Exception as error:  # zip, zlib and numpy raise many kinds on broken data
+        text = error.strerror if isinstance(error, OSError) else None
+        reason = text or str(error) or type(error).__name__
+        raise SourceError(f"cannot read {path}: {reason}") from error
     if arrays is None:
         raise SourceError(f"{path} is no .npz file; save it with numpy.savez")
     return arrays
@@ -73,7 +74,14 @@ def _arrays(stream: BinaryIO) -> dict[str, NDArray[Any]] | None:
     if not isinstance(loaded, np.lib.npyio.NpzFile):
         return None
     with loaded:
-        return {key.replace(_SLASH, "/"): loaded[key] for key in loaded.files}
+        return {key.replace(SLASH, "/"): _array(key, loaded[key]) for key in loaded.files}
+
+
+def _array(key: str, found: object) -> NDArray[Any]:
+    if not isinstance(found, np.ndarray):  # numpy gives other members of the zip as bytes
+        raise SourceError(f"{key!r} is no array; save the file with numpy.savez")
+    # The runtime would take another machine's byte order for its own.
+    return found.astype(found.dtype.newbyteorder("="), copy=False)
 
 
 def _check_names(
@@ -111,5 +119,24 @@ def _check_array(path: Path, slot: TensorSlot, array: NDArray[Any]) -> None:
         axes = ", ".join("any" if axis is None else str(axis) for axis in slot.shape)
         raise SourceError(
             f"{slot.name!r} in {path} is {array.dtype.name} {list(array.shape)};"
-            f" the model wants {slot.dtype} [{axes}]"
+            f" the model wants {slot.dtype} [{axes}]: {_remedy(slot, array)}"
         )
+
+
+def _remedy(slot: TensorSlot, array: NDArray[Any]) -> str:
+    if array.dtype.name != slot.dtype:
+        return f"the dtype differs; save it as {slot.dtype}, scaled as in training"
+    if array.ndim != len(slot.shape):
+        return (
+            f"it has {array.ndim} axes, not {len(slot.shape)}; several frames go along one extra"
+            " first axis, in every array alike"
+        )
+    wrong = [
+        str(axis)
+        for axis, (want, got) in enumerate(zip(slot.shape, array.shape, strict=True))
+        if want not in (None, got)
+    ]
+    return (
+        f"axis {' and '.join(wrong)} differs; resize the input, or give pictures and declare"
+        " preprocess"
+    )

@@ -96,12 +96,15 @@ class ImageSource:
 
 def _pictures(folder: Path) -> list[Path]:
     try:
-        paths = sorted(folder.iterdir())
+        pictures = sorted(
+            path
+            for path in folder.iterdir()
+            if path.suffix.lower() in IMAGE_SUFFIXES and not path.is_dir()
+        )
     except OSError as error:
         raise SourceError(
             f"cannot read the folder {folder}: {os.strerror(error.errno or 0)}"
         ) from error
-    pictures = [path for path in paths if path.suffix.lower() in IMAGE_SUFFIXES]
     if not pictures:
         raise SourceError(
             f"no pictures in {folder}; wanted files that end in {', '.join(IMAGE_SUFFIXES)}"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from device_agent._sources.frames import Frame
+from device_agent.errors import SourceError
+from protocol.tensors import ITEM_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,20 +22,24 @@ if TYPE_CHECKING:
 
 DEFAULT_COUNT = 50
 _SEED = 20_240
+_MOST_ELEMENTS = 1 << 27
 _COARSE = 14  # pixels between the points that a synthetic picture is interpolated from
 
 
 class SyntheticSource:
     """The same seeded frame again and again.
 
-    A model with a ``preprocess`` block gets a smooth random picture, so that its JPEG and its
-    activations compress somewhat like those of a photo; any other gets random numbers: normal
-    ones for floats, 0 or 1 for whole numbers, which are valid indices almost everywhere.
+    A model of one input with a ``preprocess`` block gets a smooth random picture, so that its JPEG
+    and its activations compress somewhat like those of a photo; any other gets random numbers:
+    normal ones for floats, 0 or 1 for whole numbers, which are valid indices almost everywhere.
 
     Args:
         inputs: The inputs to make, as the plan saw them; axes that are free all the same are 1.
         preprocess: How the model's one input is made from a picture, if it is.
         count: How many frames to give; None for 50.
+
+    Raises:
+        SourceError: An input is of a dtype that random numbers cannot fill, or too large.
     """
 
     skipped = 0
@@ -44,12 +51,11 @@ class SyntheticSource:
         count: int | None,
     ) -> None:
         generator = np.random.default_rng(_SEED)
-        if preprocess is None:
+        if preprocess is None or len(inputs) != 1:
             self._frame = Frame({slot.name: _array(slot, generator) for slot in inputs})
         else:
             pixels = _picture(preprocess.height, preprocess.width, generator)
-            (slot,) = inputs
-            self._frame = Frame({slot.name: preprocess.normalise(pixels)}, pixels=pixels)
+            self._frame = Frame({inputs[0].name: preprocess.normalise(pixels)}, pixels=pixels)
         self.length = DEFAULT_COUNT if count is None else count
 
     def __iter__(self) -> Iterator[Frame]:
@@ -59,6 +65,15 @@ class SyntheticSource:
 
 def _array(slot: TensorSlot, generator: np.random.Generator) -> NDArray[Any]:
     shape = tuple(1 if axis is None else axis for axis in slot.shape)
+    if slot.dtype not in ITEM_BYTES:
+        raise SourceError(
+            f"input {slot.name!r} is {slot.dtype}, which bench cannot make; give a .npz file"
+        )
+    if math.prod(shape) > _MOST_ELEMENTS:
+        raise SourceError(
+            f"input {slot.name!r} has {math.prod(shape)} elements; bench makes up to"
+            f" {_MOST_ELEMENTS}"
+        )
     dtype = np.dtype(slot.dtype)
     if dtype.kind == "f":
         return np.asarray(generator.standard_normal(shape), dtype)

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from device_agent import Agent, ComputedOn, Frame, LinkPolicy, OptionError, Reason
+from device_agent import (
+    Agent,
+    AgentError,
+    ComputedOn,
+    Frame,
+    LinkPolicy,
+    OptionError,
+    Patience,
+    Reason,
+    Unanswered,
+)
 from device_agent._decisions import REFUSAL_REMEDIES
 from device_agent.testing import (
     Arrival,
@@ -105,6 +115,7 @@ def where(answers: Iterable[Answer]) -> list[tuple[str, str]]:
 
 
 CLOUD = ("cloud", "planned")
+PATIENT = LinkPolicy(hello_timeout_s=10.0)
 
 
 class TestInTheCloud:
@@ -214,7 +225,7 @@ class TestOnTheDevice:
         it = rig(connected=False)
         with it.agent:
             started_s = it.clock.monotonic()
-            assert started_s == pytest.approx(102.2)  # the patience for a connection
+            assert started_s == pytest.approx(101.5)  # no longer than any frame may wait
             answers = it.run(3)
         check(answers)
         assert where(answers) == [("device", "no_session")] * 3
@@ -224,18 +235,40 @@ class TestOnTheDevice:
     def test_a_worker_that_never_answers_is_waited_for_once(self) -> None:
         it = rig(silent)
         with it.agent:
-            assert it.clock.monotonic() == 110.0
+            assert it.clock.monotonic() == 101.5
             answers = it.run(3)
-            assert it.clock.monotonic() == 110.0
+            assert it.clock.monotonic() == 101.5
         assert where(answers) == [("device", "no_session")] * 3
         assert it.said == ["no answer from tcp://worker:1; answering on the device"]
 
-    def test_a_worker_that_takes_its_time_to_load_is_waited_for(self) -> None:
+    @pytest.mark.parametrize("deadline_ms", [100, 400, 2000])
+    @pytest.mark.parametrize("connected", [True, False])
+    def test_the_greeting_takes_no_more_of_a_frames_time_than_any_worker_may(
+        self, deadline_ms: int, connected: bool
+    ) -> None:
+        it = rig(silent, connected=connected, deadline_ms=deadline_ms)
+        with it.agent:
+            waited_ms = (it.clock.monotonic() - 100) * 1000
+        assert waited_ms == pytest.approx(deadline_ms * 0.75)
+
+    def test_a_worker_that_takes_its_time_to_load_is_joined_when_it_has(self) -> None:
+        def script(message: Message, reply: Message | None) -> list[Arrival]:
+            delay_s = 4.0 if isinstance(message, Hello) else 0.0
+            return [] if reply is None else [Arrival(reply, delay_s)]
+
+        it = rig(script)
+        with it.agent:
+            answers = it.run(1)
+            it.clock.advance(4.0)
+            answers += it.run(1)
+        assert where(answers) == [("device", "no_session"), CLOUD]
+
+    def test_whoever_wants_to_wait_for_the_worker_says_so(self) -> None:
         def script(message: Message, reply: Message | None) -> list[Arrival]:
             delay_s = 7.0 if isinstance(message, Hello) else 0.0
             return [] if reply is None else [Arrival(reply, delay_s)]
 
-        it = rig(script)
+        it = rig(script, patience=Patience(connect_s=2.0, welcome_s=10.0), link_policy=PATIENT)
         with it.agent:
             assert where(it.run(1)) == [CLOUD]
         assert it.said == []
@@ -247,13 +280,165 @@ class TestOnTheDevice:
         check(answers)
         assert [path.name for path in it.engine.loaded] == ["full"]
 
-    def test_a_model_that_fails_here_is_an_error(self) -> None:
+    def test_a_frame_that_the_whole_model_cannot_take_does_not_end_the_run(self) -> None:
+        it = rig(connected=False)
+        wrong = Frame({"x": np.zeros((1, 3), np.float32)}, "wrong.npy")
+        failed: list[Unanswered] = []
+        with it.agent:
+            given = [*toys.frames(1), wrong, *toys.frames(1)]
+            answers = list(it.agent.answers(given, failed.append))
+        assert [answer.frame for answer in answers] == [0, 2]
+        assert it.agent.unanswered == 1
+        (one,) = failed
+        assert (one.frame, one.source) == (1, "wrong.npy")
+        assert one.error.startswith("input 'x' is float32 [1, 3]; it wants")
+        assert it.said[-1] == f"frame 1 (wrong.npy): {one.error}; no answer"
+
+    def test_a_frame_that_lacks_an_input_is_named(self) -> None:
         it = rig(connected=False)
         with it.agent:
+            assert list(it.agent.answers([Frame({})])) == []
+        assert "input 'x' is missing" in it.said[-1]
+
+    @pytest.mark.parametrize("cut", ["middle", "device", "cloud"])
+    def test_a_runtime_that_fails_for_one_frame_is_named_and_asked_again(self, cut: str) -> None:
+        it = rig(connected=False, cut=cut)
+        with it.agent:
             it.engine.fault = "out of memory"
-            with pytest.raises(EngineError, match="out of memory"):
-                it.run(1)
-        assert it.transport.closed
+            assert it.run(1) == []
+            it.engine.fault = None
+            check(it.run(1))
+        assert "out of memory" in it.said[-1]
+
+
+class TestFramesThatDoNotFitTheParts:
+    """The parts are made for the shapes of the plan; the whole model takes more."""
+
+    def rig(self, part: str, script: Script | None = None, **options: Any) -> Rig:
+        it = rig(script, **options)
+        usual = it.engine._models[part]
+        wide = {"head": toys.X, "tail": toys.MIDDLE}[part]
+        narrow = replace(wide, shape=(1, toys.WIDTH + 1))
+        it.engine._models[part] = replace(usual, inputs=(narrow,))
+        return it
+
+    @pytest.mark.parametrize("script", [None, "silent"])
+    def test_a_head_that_refuses(self, script: str | None) -> None:
+        it = self.rig("head", silent if script else None)
+        with it.agent:
+            answers = it.run(3)
+        check(answers)
+        assert where(answers) == [("device", "misfit")] * 3
+        assert requests(it) == []
+        assert [path.name for path in it.engine.loaded] == ["head", "tail", "full"]
+        assert sum("a frame does not fit head (input 'x' is" in line for line in it.said) == 1
+
+    def test_a_tail_that_refuses_what_the_worker_does_not_answer(self) -> None:
+        it = self.rig("tail", silent_from(1))
+        with it.agent:
+            answers = it.run(3)
+        check(answers)
+        assert where(answers) == [("device", "late"), *[("device", "overdue")] * 2]
+        assert sum("a frame does not fit tail" in line for line in it.said) == 1
+
+    def test_a_tail_that_refuses_where_the_workers_results_do_not_fit(self) -> None:
+        it = self.rig("tail", compute=lambda _: {"y": np.zeros((1, 9), np.float32)})
+        with it.agent:
+            answers = it.run(2)
+        check(answers)
+        assert where(answers) == [("device", "bad_reply"), ("device", "no_session")]
+
+    def test_what_crosses_in_another_shape_than_planned_is_not_sent(self) -> None:
+        middle = toys.bundle().cuts["middle"]
+        narrow = replace(middle.frontier[0], slot=replace(toys.MIDDLE, shape=(1, 5)))
+        cuts = {**toys.bundle().cuts, "middle": replace(middle, frontier=(narrow,))}
+        it = rig(bundle=toys.bundle(cuts=cuts))
+        with it.agent:
+            answers = it.run(2)
+            assert it.agent.counters.losses == 0
+        check(answers)
+        assert where(answers) == [("device", "misfit")] * 2
+        assert requests(it) == []
+        (line,) = it.said
+        assert "'middle' is float32 [1, 8], but the plan has float32 [1, 5]" in line
+
+    def test_a_dtype_that_the_wire_lacks_is_answered_here(self) -> None:
+        middle = toys.bundle().cuts["middle"]
+        slot = replace(toys.MIDDLE, dtype="complex64")
+        cuts = {"middle": replace(middle, frontier=(replace(middle.frontier[0], slot=slot),))}
+        it = rig(bundle=toys.bundle(cuts=cuts))
+        head, tail = it.engine._models["head"], it.engine._models["tail"]
+        it.engine._models["head"] = replace(
+            head,
+            compute=lambda feeds: {
+                **toys.head(feeds),
+                "middle": toys.head(feeds)["middle"].astype(np.complex64),
+            },
+        )
+        it.engine._models["tail"] = replace(
+            tail,
+            inputs=(slot,),
+            compute=lambda feeds: toys.tail({"middle": feeds["middle"].real}),
+        )
+        with it.agent:
+            answers = it.run(1)
+        check(answers)
+        assert where(answers) == [("device", "misfit")]
+
+    def test_a_bundle_whose_parts_are_not_those_it_names_is_an_error(self) -> None:
+        middle = toys.bundle().cuts["middle"]
+        slot = replace(toys.MIDDLE, name="muddle")
+        cuts = {"middle": replace(middle, frontier=(replace(middle.frontier[0], slot=slot),))}
+        with (
+            pytest.raises(AgentError, match="wants 'muddle', which head does not make"),
+            rig(bundle=toys.bundle(cuts=cuts)).agent,
+        ):
+            pass
+
+
+class TestRehearsal:
+    def slow(self, part: str, seconds: float, deadline_ms: int) -> Rig:
+        it = rig(silent_from(1), deadline_ms=deadline_ms)
+        usual = it.engine._models[part]
+
+        def compute(feeds: toys.Arrays) -> dict[str, Any]:
+            it.clock.advance(seconds)
+            return usual.compute(feeds)
+
+        it.engine._models[part] = replace(usual, compute=compute)
+        return it
+
+    def test_the_first_frame_keeps_time_for_a_slow_finish(self) -> None:
+        it = self.slow("tail", 0.8, 2000)
+        with it.agent:
+            (answer,) = it.run(1)
+        assert where([answer]) == [("device", "late")]
+        assert answer.times.latency_ms == pytest.approx(1800.0)
+        assert not answer.deadline_missed
+        assert it.said == []
+
+    def test_a_deadline_that_leaves_the_worker_too_little_is_named(self) -> None:
+        it = self.slow("tail", 1.5, 2000)
+        with it.agent:
+            pass
+        (line,) = it.said
+        assert line.startswith("of the deadline of 2000 ms this device needs 0 ms for its part")
+        assert line.endswith("give a longer --deadline-ms")
+
+    def test_where_only_the_worker_can_keep_the_deadline_it_is_asked(self) -> None:
+        it = self.slow("tail", 5.0, 2000)
+        with it.agent:
+            (answer,) = it.run(1)
+        assert len(requests(it)) == 1
+        assert answer.deadline_missed
+
+    def test_a_synthetic_frame_that_will_not_run_is_no_error(self) -> None:
+        it = rig(bundle=toys.bundle(planned_inputs=(replace(toys.X, shape=(1, 3)),)))
+        with it.agent:
+            answers = it.run(2)
+        check(answers)
+        assert where(answers) == [CLOUD] * 2
+        assert it.said == []
 
 
 class TestFallingBack:
@@ -274,7 +459,7 @@ class TestFallingBack:
         with it.agent:
             check(it.run(3))
         assert [path.name for path in it.engine.loaded] == ["head", "tail"]
-        assert it.engine.runs == 6
+        assert it.engine.runs == 8  # the first two measure what a finish takes
 
     def test_a_late_reply_is_counted_and_the_cloud_is_used_again(self) -> None:
         def script(message: Message, reply: Message | None) -> list[Arrival]:
@@ -488,6 +673,37 @@ class TestResultsThatDoNotFit:
         assert where(answers) == [("device", "bad_reply"), *[("device", "no_session")] * 2]
         assert "tcp://worker:1: the worker sent" in it.said[0]
 
+    @pytest.mark.parametrize("change", ["name", "dtype", "shape", "twice"])
+    def test_what_is_not_declared_is_not_decoded(
+        self, change: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def script(message: Message, reply: Message | None) -> list[Arrival]:
+            if isinstance(reply, Result):
+                (tensor,) = reply.tensors
+                changes = {"name": "z", "dtype": "float64", "shape": (8, 1)}
+                if change == "twice":
+                    return usual(replace(reply, tensors=(tensor, tensor)))
+                spec = replace(tensor.spec, **{change: changes[change]})
+                return usual(replace(reply, tensors=(replace(tensor, spec=spec),)))
+            return usual(reply)
+
+        def decode(*_: object) -> None:
+            raise AssertionError("decoded")
+
+        monkeypatch.setattr("device_agent._remote.decode_tensor", decode)
+        it = rig(script)
+        with it.agent:
+            answers = it.run(1)
+        check(answers)
+        assert where(answers) == [("device", "bad_reply")]
+
+    def test_a_declared_scalar_takes_no_other_rank(self) -> None:
+        middle = toys.bundle().cuts["middle"]
+        scalar = replace(middle, results=(replace(toys.Y, shape=()),))
+        it = rig(bundle=toys.bundle(cuts={"middle": scalar}))
+        with it.agent:
+            assert where(it.run(1)) == [("device", "bad_reply")]
+
     def test_a_damaged_payload(self) -> None:
         def script(message: Message, reply: Message | None) -> list[Arrival]:
             if isinstance(reply, Result):
@@ -649,8 +865,24 @@ class TestPictures:
     def test_what_is_no_picture_goes_raw(self) -> None:
         (frame,) = self.frames()
         answer, it = self.run([Frame(frame.feeds)])
-        assert requests(it)[0].tensors[0].codec == RawCodec()
+        (tensor,) = requests(it)[0].tensors
+        assert tensor.codec == RawCodec()
         assert where([answer]) == [CLOUD]
+        size = len(tensor.payload)
+        why = "these frames are no pictures (a folder of them gives JPEGs)"
+        assert it.said == [
+            f"the plan sends 'picture' as a JPEG, but {why}; sending it raw, {size} bytes a frame"
+        ]
+        assert it.agent.counters.raw_pictures == 1
+        assert it.agent.counters.raw_picture_bytes == size
+
+    def test_pixels_of_another_size_are_answered_here(self) -> None:
+        (frame,) = self.frames()
+        flat = np.zeros((6, 8), np.uint8)
+        answer, it = self.run([replace(frame, pixels=flat)])
+        assert requests(it) == []
+        assert where([answer]) == [("device", "misfit")]
+        np.testing.assert_array_equal(answer.outputs["mean"], toys.mean(frame.feeds)["mean"])
 
     def test_without_pillow_pictures_go_raw(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("device_agent._remote.importlib.util.find_spec", lambda _: None)
@@ -660,6 +892,7 @@ class TestPictures:
         hello = it.transport.sent[0]
         assert isinstance(hello, Hello)
         assert hello.codecs == ("raw",)
+        assert "but Pillow is not installed (pip install 'headtail[images]')" in it.said[0]
 
 
 class TestOptions:

@@ -25,6 +25,7 @@ def answer(outputs: dict[str, Any], labels: tuple[str, ...] = ()) -> Answer:
         times=AnswerTimes.of(10.0, 2.0, device_ms=3.0, network_ms=6.5),
         uplink_bytes=1000,
         downlink_bytes=100,
+        deadline_missed=False,
         outputs=outputs,
         labels=labels,
     )
@@ -117,6 +118,7 @@ class TestLines:
             "preprocess_ms": 2.0,
             "uplink_bytes": 1000,
             "downlink_bytes": 100,
+            "deadline_missed": False,
             "top5": [
                 {"label": "dog", "index": 1, "score": 0.75},
                 {"label": "cat", "index": 0, "score": 0.25},

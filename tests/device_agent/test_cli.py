@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import socket
 import subprocess
 import sys
+import tempfile
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from device_agent.cli import main
+from profiler.engine import OnnxRuntimeSession
+from profiler.errors import EngineError
 from protocol import Progress
 from tests.device_agent.conftest import LABELS, SIDE, WorkerProcess, write_bundle
 
@@ -19,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NOWHERE = "tcp://127.0.0.1:9"  # the discard port; nobody listens there
+PATIENT = ("--deadline-ms", 30_000)  # for a worker on a busy machine
 
 
 def run(*arguments: object) -> int:
@@ -47,7 +55,7 @@ class TestWithTheWorker:
         capsys: pytest.CaptureFixture[str],
     ) -> None:
         out = tmp_path / "out.jsonl"
-        source = ("--source", photos, "--jsonl", out, "--cut", cut)
+        source = ("--source", photos, "--jsonl", out, "--cut", cut, *PATIENT)
         assert run(bundle_folder, "--worker", worker.address, *source) == 0
         answers = lines(out)
         assert [answer["frame"] for answer in answers] == [0, 1, 2]
@@ -73,7 +81,7 @@ class TestWithTheWorker:
     ) -> None:
         tops = []
         for name, options in (
-            ("split", ("--worker", worker.address)),
+            ("split", ("--worker", worker.address, *PATIENT)),
             ("device", ("--cut", "device")),
         ):
             out = tmp_path / name
@@ -86,7 +94,7 @@ class TestWithTheWorker:
     def test_json_lines_on_standard_output_stand_alone(
         self, bundle_folder: Path, worker: WorkerProcess, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        options = ("--source", "bench", "--count", 4, "--jsonl", "-", "--threads", 1)
+        options = ("--source", "bench", "--count", 4, "--jsonl", "-", "--threads", 1, *PATIENT)
         assert run(bundle_folder, "--worker", worker.address, *options) == 0
         shown = capsys.readouterr()
         answers = [json.loads(line) for line in shown.out.splitlines()]
@@ -99,7 +107,7 @@ class TestWithTheWorker:
         other = tmp_path / "other"
         other.mkdir()
         write_bundle(other, model="d1" * 32)
-        assert run(other, "--worker", worker.address, "--source", "bench") == 2
+        assert run(other, "--worker", worker.address, "--source", "bench", *PATIENT) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith("error: the worker refused the session (unknown_model): ")
         assert "d1d1d1d1d1d1" in line
@@ -141,11 +149,75 @@ class TestWithoutAWorker:
         for path in photos.iterdir():
             (tmp_path / path.name).write_bytes(path.read_bytes())
         (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8 broken")
-        assert run(bundle_folder, "--source", tmp_path, "--cut", "device") == 0
+        assert run(bundle_folder, "--source", tmp_path, "--cut", "device") == 2
         shown = capsys.readouterr()
-        (line,) = shown.err.splitlines()
-        assert re.fullmatch("warning: .*broken.jpg .*; skipped", line)
+        first, last = shown.err.splitlines()
+        assert re.fullmatch("warning: .*broken.jpg .*; skipped", first)
+        assert last == (
+            "error: 1 of 4 frames have no answer: 1 could not be read, 0 do not fit the model;"
+            " the warnings above name each"
+        )
+        assert value(shown.out, "frames") == "3"
         assert value(shown.out, "skipped") == "1"
+
+    def test_a_frame_that_the_model_fails_on_is_named_and_the_others_are_answered(
+        self,
+        bundle_folder: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        run_session, runs = OnnxRuntimeSession.run, count()
+
+        def fail_once(session: OnnxRuntimeSession, feeds: Any) -> Any:
+            if next(runs) == 1:
+                raise EngineError("index 9 is out of bounds")
+            return run_session(session, feeds)
+
+        monkeypatch.setattr(OnnxRuntimeSession, "run", fail_once)
+        out = tmp_path / "out.jsonl"
+        options = ("--source", "bench", "--count", 3, "--cut", "device", "--jsonl", out)
+        assert run(bundle_folder, *options) == 2
+        shown = capsys.readouterr()
+        assert shown.err.splitlines()[0] == "warning: frame 1: index 9 is out of bounds; no answer"
+        assert "1 of 3 frames have no answer" in shown.err.splitlines()[1]
+        assert value(shown.out, "unanswered") == "1"
+        answers = lines(out)
+        assert [answer["frame"] for answer in answers] == [0, 1, 2]
+        assert answers[1] == {"frame": 1, "source": None, "error": "index 9 is out of bounds"}
+
+    def test_outputs_are_saved_a_file_a_frame(self, bundle_folder: Path, tmp_path: Path) -> None:
+        out, folder = tmp_path / "out.jsonl", tmp_path / "outputs"
+        options = ("--source", "bench", "--count", 3, "--cut", "device", "--jsonl", out)
+        assert run(bundle_folder, *options, "--outputs", folder) == 0
+        names = [f"frame-00000{number}.npz" for number in range(3)]
+        assert sorted(path.name for path in folder.iterdir()) == names
+        with np.load(folder / names[2]) as saved:
+            assert saved["logits"].shape == (1, 4)
+        assert [answer["deadline_missed"] for answer in lines(out)] == [False] * 3
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_a_signal_ends_the_run_with_a_summary(self, number: int, bundle_folder: Path) -> None:
+        script = "import sys; from device_agent.cli import main; sys.exit(main())"
+        options = ["--source", "bench", "--cut", "device", "--count", "1000000"]
+        with tempfile.TemporaryDirectory() as folder:
+            fifo = f"{folder}/lines"
+            os.mkfifo(fifo)
+            process = subprocess.Popen(
+                [sys.executable, "-c", script, str(bundle_folder), *options, "--jsonl", fifo],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            with open(fifo) as stream:  # noqa: PTH123  # until its reader is there, it waits
+                json.loads(stream.readline())
+                process.send_signal(number)
+                while stream.read(1 << 16):  # else it would wait for room in the pipe
+                    pass
+            out, err = process.communicate()
+        assert process.returncode == 128 + number
+        assert int(value(out, "frames")) >= 1
+        assert err == ""
 
     def test_interrupted_it_tells_what_was_done(
         self,
@@ -164,6 +236,26 @@ class TestWithoutAWorker:
         monkeypatch.setattr(Progress, "advance", advance)
         assert run(bundle_folder, "--source", "bench", "--cut", "device") == 130
         assert value(capsys.readouterr().out, "frames") == "3"
+
+
+class TestAnUnknownHost:
+    def test_is_an_absent_worker_named_in_one_warning(
+        self,
+        bundle_folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        def getaddrinfo(*_: object, **__: object) -> None:
+            raise socket.gaierror(-2, "Name or service not known")
+
+        monkeypatch.setattr("protocol.addresses.socket.getaddrinfo", getaddrinfo)
+        options = ("--source", "bench", "--count", 3, "--deadline-ms", 200)
+        assert run(bundle_folder, "--worker", "tcp://nobody.invalid:5555", *options) == 0
+        shown = capsys.readouterr()
+        (line,) = shown.err.splitlines()
+        assert line.startswith("warning: no answer from tcp://nobody.invalid:5555 (address ")
+        assert "host 'nobody.invalid' cannot be resolved" in line
+        assert value(shown.out, "on the device because no_session") == "3"
 
 
 class TestUserErrors:
@@ -255,6 +347,7 @@ from protocol import Progress
 sys.exit(main())
 """
     options = ["--worker", worker.address, "--source", str(photos), "--jsonl", "-"]
+    options += map(str, PATIENT)
     done = subprocess.run(
         [sys.executable, "-c", script, str(bundle_folder), *options],
         capture_output=True,

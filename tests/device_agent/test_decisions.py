@@ -14,6 +14,7 @@ from device_agent._decisions import (
     after_loss,
     backoff_s,
     cloud_limit_s,
+    is_tight,
     refusal_reason,
 )
 from device_agent.answers import Reason
@@ -43,12 +44,23 @@ def test_a_frame_is_sent_again_once_and_only_if_the_worker_forgot_the_session(lo
 
 
 @pytest.mark.parametrize(
-    ("finish_s", "limit_s"), [(0.0, 11.5), (0.2, 11.5), (0.8, 11.0), (1.6, 10.0), (5.0, 10.0)]
+    ("finish_s", "limit_s"),
+    [(0.0, 11.5), (0.2, 11.5), (0.8, 11.0), (1.2, 10.5), (1.6, 11.5), (5.0, 11.5)],
 )
 def test_the_deadline_less_what_the_device_needs_goes_to_the_cloud(
     finish_s: float, limit_s: float
 ) -> None:
     assert cloud_limit_s(10.0, 2.0, finish_s) == pytest.approx(limit_s)
+
+
+@pytest.mark.parametrize(
+    ("head_s", "finish_s", "tight"),
+    [(0.0, 0.0, False), (0.8, 0.5, False), (1.1, 0.1, True), (0.0, 1.3, True), (0.1, 5.0, True)],
+)
+def test_a_deadline_is_tight_where_the_worker_has_less_than_a_quarter(
+    head_s: float, finish_s: float, tight: bool
+) -> None:
+    assert is_tight(2.0, head_s, finish_s) is tight
 
 
 @given(

@@ -133,6 +133,15 @@ class TestGreeting:
         link.received(Refuse(RefusalCode.BUSY, "full", 20_000), 0.0)
         assert next_hello_s(link, 0.0) == 20.0
 
+    @pytest.mark.parametrize("code", list(RefusalCode))
+    def test_no_worker_is_left_alone_for_longer_than_the_longest_wait(
+        self, code: RefusalCode
+    ) -> None:
+        link = make_link()
+        greet(link, 0.0)
+        link.received(Refuse(code, "never again", 2**31 - 1), 0.0)
+        assert next_hello_s(link, 0.0) == POLICY.backoff_last_s
+
     def test_the_answer_to_a_repeated_hello_changes_nothing(self) -> None:
         link = welcomed()
         request = ask(link)
@@ -229,6 +238,17 @@ class TestRequests:
         assert link.received(reply, 1.0) == reply
         assert link.open_request(TENSORS, 1000, 1.4) is Reason.BUSY
         assert link.obstacle(1.5) is None
+
+    @pytest.mark.parametrize("code", [FailureCode.BUSY, FailureCode.DRAINING])
+    def test_a_busy_worker_cannot_send_us_away_for_ever(self, code: FailureCode) -> None:
+        link = welcomed()
+        link.received(failure(ask(link), code, 2**31 - 1), 1.0)
+        later_s = 1.0 + POLICY.backoff_last_s
+        if code is FailureCode.DRAINING:
+            assert isinstance(link.next_message(later_s), Hello)
+        else:
+            assert link.obstacle(later_s - 0.1) is Reason.BUSY
+            assert link.obstacle(later_s) is None
 
     def test_a_draining_worker_loses_the_session(self) -> None:
         link = welcomed()

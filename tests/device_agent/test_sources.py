@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import zipfile
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from device_agent import OptionError, SourceError, open_source
@@ -139,6 +144,77 @@ class TestArrays:
         with pytest.raises(SourceError, match=r"cannot read .*feed\.npz"):
             open_source(str(path), bundle(inputs=TWO_INPUTS))
 
+    def test_any_damage_is_one_line(self, path: Path) -> None:
+        np.savez_compressed(path, a__slash__x=np.ones((3, 1, 5), np.float32), rate=np.arange(3))
+        original = path.read_bytes()
+
+        @given(st.lists(st.tuples(st.integers(0, len(original) - 1), st.integers(0, 255))))
+        @settings(max_examples=300, deadline=None)
+        def run(changes: list[tuple[int, int]]) -> None:
+            content = bytearray(original)
+            for position, value in changes:
+                content[position] = value
+            path.write_bytes(content)
+            with contextlib.suppress(SourceError):
+                open_source(str(path), bundle(inputs=TWO_INPUTS))
+
+        run()
+
+    @pytest.mark.parametrize(
+        "header",
+        [
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999, 99999999), }",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }",
+            "{'descr': 'nan', 'fortran_order': False, 'shape': (1, 5), }",
+            "{'descr': '|O', 'fortran_order': False, 'shape': (1, 5), }",
+            "{",
+        ],
+    )
+    def test_an_absurd_header(self, path: Path, header: str) -> None:
+        text = header.encode().ljust(118) + b"\n"
+        member = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(20)
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("a__slash__x.npy", member)
+        with pytest.raises(SourceError, match=r"cannot read .*feed\.npz: ."):
+            open_source(str(path), bundle(inputs=TWO_INPUTS))
+
+    def test_a_member_that_is_no_array(self, path: Path) -> None:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("rate", "16000")
+        with pytest.raises(SourceError, match="'rate' is no array; save the file with numpy"):
+            open_source(str(path), bundle(inputs=TWO_INPUTS[1:]))
+
+    def test_a_name_that_is_not_a_number(self, path: Path) -> None:
+        self.save(path, nan=np.ones((1, 5), np.float32), rate=np.array(1))
+        with pytest.raises(SourceError, match="lacks 'a/x', and has 'nan', which is no input"):
+            open_source(str(path), bundle(inputs=TWO_INPUTS))
+
+    def test_a_named_pipe_is_not_waited_for(self, path: Path) -> None:
+        os.mkfifo(path)
+        with pytest.raises(SourceError, match="it is a named pipe, not a file"):
+            open_source(str(path), bundle(inputs=TWO_INPUTS))
+
+    def test_the_byte_order_of_another_machine(self, path: Path) -> None:
+        self.save(path, a__slash__x=np.arange(5, dtype=">f4").reshape(1, 5), rate=np.array(1))
+        (frame,) = frames(path, bundle(inputs=TWO_INPUTS))
+        assert frame.feeds["a/x"].dtype.isnative
+        np.testing.assert_array_equal(frame.feeds["a/x"][0], np.arange(5))
+
+    @pytest.mark.parametrize(
+        ("array", "remedy"),
+        [
+            (np.ones((224, 224, 3), np.uint8), "the dtype differs; save it as float32"),
+            (np.ones((224, 224, 3), np.float32), "it has 3 axes, not 4; several frames go along"),
+            (np.ones((1, 3, 6, 9), np.float32), "axis 3 differs; resize the input, or give pic"),
+        ],
+    )
+    def test_a_misfit_says_what_differs_and_what_to_do(
+        self, path: Path, array: Any, remedy: str
+    ) -> None:
+        self.save(path, picture=array)
+        with pytest.raises(SourceError, match=remedy):
+            open_source(str(path), picture_bundle())
+
     def test_a_single_array_under_the_name_of_a_collection(self, path: Path) -> None:
         with path.open("wb") as stream:
             np.save(stream, np.ones(3))
@@ -199,6 +275,21 @@ class TestPictures:
         with pytest.raises(SourceError, match=r"none of the 2 pictures in .* can be read"):
             frames(tmp_path, picture_bundle(), count)
 
+    def test_folders_and_pipes_with_names_of_pictures(self, folder: Path) -> None:
+        (folder / "album.jpg").mkdir()
+        os.mkfifo(folder / "pipe.jpg")
+        said: list[str] = []
+        given = frames(folder, picture_bundle(), said=said)
+        assert [frame.name for frame in given] == ["a.JPG", "b.png", "c.webp"]
+        (line,) = said
+        assert line.endswith("pipe.jpg: it is a named pipe, not a file; skipped")
+
+    def test_a_preprocess_that_does_not_make_the_input(self, folder: Path) -> None:
+        other = replace(picture_bundle(), preprocess=replace(PREPROCESS, height=7))
+        for source in (str(folder), "bench"):
+            with pytest.raises(SourceError, match=r"makes float32 \[1, 3, 7, 8\], but the model's"):
+                open_source(source, other)
+
     def test_a_folder_without_pictures(self, tmp_path: Path) -> None:
         with pytest.raises(SourceError, match=r"no pictures in .*; wanted files that end in \.bmp"):
             open_source(str(tmp_path), picture_bundle())
@@ -218,6 +309,18 @@ class TestBench:
         assert given[0].feeds["rate"].shape == ()
         assert given[0].feeds["rate"] in (0, 1)
         assert given[0] is given[49]
+
+    @pytest.mark.parametrize(
+        ("slot", "message"),
+        [
+            (TensorSlot("x", "string", (1,)), "'x' is string, which bench cannot make"),
+            (TensorSlot("x", "bfloat16", (1,)), "'x' is bfloat16, which bench cannot make"),
+            (TensorSlot("x", "uint8", (1 << 20, 1 << 20)), "bench makes up to 134217728"),
+        ],
+    )
+    def test_what_it_cannot_make(self, slot: TensorSlot, message: str) -> None:
+        with pytest.raises(SourceError, match=message):
+            open_source("bench", bundle(inputs=(slot,)))
 
     def test_is_the_same_each_time(self) -> None:
         (first,), (second,) = (frames("bench", bundle(), 1) for _ in range(2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import zmq
@@ -202,3 +202,72 @@ class TestZeroMqTransport(TransportConformance):
     def test_an_address_that_is_none_is_refused(self) -> None:
         with pytest.raises(AddressError, match="names no transport"):
             ZeroMqTransport("nonsense", Limits(), SystemClock())
+
+
+class TestAHostThatNobodyKnows:
+    """Look-ups are faked: none leaves this machine."""
+
+    @pytest.fixture(autouse=True)
+    def again_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("device_agent._opening._AGAIN_S", 0.0)
+
+    def test_is_looked_up_until_somebody_does(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        known, look_up = threading.Event(), socket.getaddrinfo
+        asked = threading.Semaphore(0)
+
+        def getaddrinfo(*arguments: Any, **options: Any) -> Any:
+            if arguments[0] == "localhost":
+                asked.release()
+            if arguments[0] == "localhost" and not known.is_set():
+                raise socket.gaierror(-3, "Temporary failure in name resolution")
+            return look_up(*arguments, **options)
+
+        monkeypatch.setattr("protocol.addresses.socket.getaddrinfo", getaddrinfo)
+        with zmq.Context() as context:
+            router, address = worker_socket(context, "tcp://127.0.0.1:0", Limits())
+            by_name = address.replace("127.0.0.1", "localhost")
+            transport = ZeroMqTransport(by_name, Limits(), SystemClock())
+            for _ in range(3):
+                assert asked.acquire(timeout=PATIENCE_S)
+            assert "host 'localhost' cannot be resolved" in transport.trouble
+            assert not transport.connected
+            assert not transport.send(Ping(SESSION, 1))
+            assert transport.receive(0.0) is None
+            known.set()
+            while not transport.connected:
+                assert transport.receive(PATIENCE_S) is None
+            assert transport.trouble == ""
+            assert transport.send(Ping(SESSION, 2))
+            assert router.poll(int(PATIENCE_S * 1000))
+            transport.close()
+            router.close()
+
+    def test_a_look_up_that_hangs_holds_nobody_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked, gate = threading.Event(), threading.Event()
+
+        def getaddrinfo(*_: Any, **__: Any) -> Any:
+            asked.set()
+            gate.wait()
+            raise socket.gaierror(-3, "Temporary failure in name resolution")
+
+        monkeypatch.setattr("protocol.addresses.socket.getaddrinfo", getaddrinfo)
+        transport = ZeroMqTransport("tcp://localhost:5555", Limits(), SystemClock())
+        assert asked.wait(PATIENCE_S)
+        assert transport.receive(0.0) is None
+        transport.close()
+        gate.set()
+
+    @pytest.mark.parametrize(
+        ("address", "message"),
+        [
+            ("tcp://localhost", "has no port"),
+            ("tcp://localhost:0", "has port 0"),
+            ("tcp://127.0.0.1:0", "has port 0"),
+            ("http://localhost:1", "unknown transport"),
+        ],
+    )
+    def test_an_address_that_is_malformed_is_an_error_all_the_same(
+        self, address: str, message: str
+    ) -> None:
+        with pytest.raises(AddressError, match=message):
+            ZeroMqTransport(address, Limits(), SystemClock())
