@@ -412,6 +412,56 @@ def scalar_and_integer_frontier() -> ZooModel:
 
 
 @zoo
+def detector() -> ZooModel:
+    """How many boxes are kept depends on their scores."""
+    proto = parsed(
+        """g (float[1,8,6] x) => (float[n,6] y) {
+        t = Tanh (x)
+        boxes = Slice (t, zero, four, two)
+        by_box = Slice (t, four, five, two)
+        scores = Transpose <perm=[0,2,1]> (by_box)
+        kept = NonMaxSuppression (boxes, scores, most, overlap, least)
+        at = Slice (kept, two, three, one)
+        flat = Squeeze (at, one)
+        rows = Squeeze (t, zero)
+        chosen = Gather (rows, flat)
+        y = Tanh (chosen) }""",
+        {
+            "zero": np.array([0]),
+            "one": np.array([1]),
+            "two": np.array([2]),
+            "three": np.array([3]),
+            "four": np.array([4]),
+            "five": np.array([5]),
+            "most": np.array([8]),
+            "overlap": np.float32(0.5),
+            "least": np.float32(0.0),
+        },
+    )
+    return ZooModel(proto, {"x": noise(1, 8, 6)})
+
+
+@zoo
+def branches_of_two_shapes() -> ZooModel:
+    """An If whose outputs differ in shape, a TopK and a Range whose sizes are inputs."""
+    proto = parsed(
+        """g (float[6] x, bool c, int64[1] k, int64 n) => (float[m] y, float[o] z) {
+        t = Tanh (x)
+        b = If (c) <then_branch = th () => (float[3] o1) { o1 = Slice (t, zero, three) },
+                    else_branch = el () => (float[6] o2) { o2 = Neg (t) }>
+        top, at = TopK (t, k)
+        numbers = Range (start, n, step)
+        f = Cast <to=1> (numbers)
+        s = Tanh (f)
+        y = Concat <axis=0> (b, top)
+        z = Neg (s) }""",
+        {"zero": np.array([0]), "three": np.array([3]), "start": np.array(0), "step": np.array(1)},
+    )
+    feeds = {"x": noise(6), "c": np.array(True), "k": np.array([2]), "n": np.array(4)}
+    return ZooModel(proto, feeds)
+
+
+@zoo
 def string_inside() -> ZooModel:
     """A string tensor between two nodes: nothing may cut there."""
     proto = parsed(

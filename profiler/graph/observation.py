@@ -17,6 +17,7 @@ import numpy as np
 
 from profiler.errors import EngineError
 from profiler.graph import trial
+from profiler.graph.dependence import shapes_by_value
 from profiler.graph.feeds import Feeds, resolve_feeds
 from profiler.graph.fusion import units_of
 from profiler.graph.graph import Graph, Unit
@@ -33,7 +34,8 @@ class ObservedTensor:
     """One tensor as it was seen.
 
     Attributes:
-        slot: Name, dtype and shape, with free axes where the shape changed between runs.
+        slot: Name, dtype and shape. Axes are free that changed between the runs, and those of a
+            shape that depends on values unless the runtime infers them.
         shape: The shape in the first run.
         encoded_bytes: Size under each codec that was tried, for tensors that may cross a cut.
         sendable: Whether it is a tensor of a dtype that can be sent; sequences, optionals, strings
@@ -145,6 +147,7 @@ def _failure(
 def _tensors(graph: Graph, result: Mapping[str, Any]) -> dict[str, ObservedTensor]:
     varies = any(None in slot.shape for slot in graph.inputs)
     second = result.get("second_shapes")
+    by_value = shapes_by_value(graph)
     tensors: dict[str, ObservedTensor] = {}
     for name, seen in result["tensors"].items():
         if seen["shape"] is None:
@@ -154,6 +157,9 @@ def _tensors(graph: Graph, result: Mapping[str, Any]) -> dict[str, ObservedTenso
         shape = tuple(seen["shape"])
         other = second.get(name) if second else ([None] * len(shape) if varies else shape)
         free = _free_axes(shape, other)
+        if name in by_value:
+            # That both runs agree is chance; what the runtime infers from the operators is not.
+            free = _free_axes(free, result["inferred_shapes"][name])
         slot = TensorSlot(name, seen["dtype"], free)
         tensors[name] = ObservedTensor(slot, shape, seen["encoded_bytes"])
     for slot in graph.inputs:
@@ -163,7 +169,7 @@ def _tensors(graph: Graph, result: Mapping[str, Any]) -> dict[str, ObservedTenso
 
 
 def _free_axes(
-    shape: tuple[int, ...], other: Sequence[int | None] | None
+    shape: tuple[int | None, ...], other: Sequence[int | None] | None
 ) -> tuple[int | None, ...]:
     if other is None or len(other) != len(shape):
         return (None,) * len(shape)

@@ -86,6 +86,30 @@ class TestTensors:
         assert tensors["b"].shape == (6, 4)
         assert tensors["x"].slot.shape == (None, 4)
 
+    def test_axes_that_depend_on_values_are_free(self, tmp_path: Path) -> None:
+        tensors = run(zoo.detector(), tmp_path).tensors
+        shapes = {name: tensors[name].slot.shape for name in ("t", "kept", "flat", "chosen", "y")}
+        assert shapes == {
+            "t": (1, 8, 6),
+            "kept": (None, 3),
+            "flat": (None,),
+            "chosen": (None, 6),
+            "y": (None, 6),
+        }
+
+    def test_axes_that_follow_from_a_branch_or_a_size_that_is_fed_are_free(
+        self, tmp_path: Path
+    ) -> None:
+        tensors = run(zoo.branches_of_two_shapes(), tmp_path).tensors
+        free = {name for name, tensor in tensors.items() if tensor.slot.shape == (None,)}
+        assert free == {"b", "top", "at", "numbers", "f", "s", "y", "z"}
+
+    def test_axes_that_follow_from_shapes_are_fixed(self, tmp_path: Path) -> None:
+        model = zoo.dynamic_reshape()
+        model.proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
+        tensors = run(model, tmp_path).tensors
+        assert all(None not in tensor.slot.shape for tensor in tensors.values())
+
     def test_wrong_declarations_are_not_believed(self, tmp_path: Path) -> None:
         assert run(zoo.wrong_value_info(), tmp_path).tensors["b"].slot.shape == (1, 8, 12, 12)
 
