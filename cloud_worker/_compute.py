@@ -62,7 +62,7 @@ def _compute(job: Job, clock: Clock, limits: Limits) -> Answer:
     decoded = clock.monotonic()
     if job.expired(decoded):
         return EXPIRED
-    outputs = job.tail.session.run(feeds)
+    outputs = job.tail.session.run(feeds, job.stop)
     ran = clock.monotonic()
     tensors = tuple(encode_tensor(name, outputs[name], _RAW) for name in job.results)
     encoded = clock.monotonic()

@@ -8,14 +8,13 @@ still worth it, is decided here and at the last moment.
 from __future__ import annotations
 
 from collections import Counter
-from itertools import count
 from typing import TYPE_CHECKING
 
-from cloud_worker._queue import Work, WorkQueue
+from cloud_worker import _notes
 from cloud_worker._receiving import read_envelope
 from cloud_worker._reception import Reception, refuse_version
-from cloud_worker._replies import ReplyCache, RequestKey
-from cloud_worker._work import EXPIRED, Compute, Computed, Failed, Job, Send
+from cloud_worker._requests import RequestDesk
+from cloud_worker._work import Failed, Note, Send
 from protocol import (
     Failure,
     FailureCode,
@@ -27,7 +26,6 @@ from protocol import (
     RefusalCode,
     Refuse,
     Request,
-    Result,
     VersionMismatchError,
 )
 
@@ -39,13 +37,6 @@ if TYPE_CHECKING:
     from cloud_worker._settings import WorkerSettings
     from cloud_worker._work import Action, Answer, LoadFailure, Tail, TailKey
     from protocol import FrameError, Limits, Message
-
-# One job runs and one lies ready, so that the inference thread does not idle for a hand-off.
-_HANDED_OUT = 2
-_SERVICE_WEIGHT = 0.1  # of the newest job in the running mean of service times
-_SHORTEST_RETRY_MS, _LONGEST_RETRY_MS = 10, 5000
-# Answers that would come out the same again. The other failures deserve a second try.
-_FINAL = frozenset({FailureCode.BAD_TENSOR, FailureCode.INFERENCE_FAILED, FailureCode.TOO_LARGE})
 
 
 class WorkerCore:
@@ -71,13 +62,12 @@ class WorkerCore:
         new_id: Callable[[], bytes],
     ) -> None:
         self._settings = settings
-        self._reception = Reception(models, settings, limits, decodes, new_id)
-        self._queue = WorkQueue(settings.queue_requests, settings.queue_bytes, _HANDED_OUT)
-        self._replies = ReplyCache(settings.reply_cache_bytes)
-        self._tickets = count()
-        self._service_ms = 0.0
-        self._drain_ends_at: float | None = None
         self.counts: Counter[str] = Counter()
+        self._reception = Reception(models, settings, limits, decodes, new_id)
+        self._desk = RequestDesk(
+            settings, self._reception.max_message_bytes, self._reception.tails, self.counts
+        )
+        self._drain_ends_at: float | None = None
 
     def handle(self, peer: bytes, message: Message, size: int, now: float) -> list[Action]:
         """Take a message from a peer.
@@ -90,7 +80,10 @@ class WorkerCore:
         """
         match message:
             case Request():
-                return self._request(peer, message, size, now)
+                session = self._hear(peer, message.session, now)
+                if session is None:
+                    return [_unknown_session(peer, message.session, message.number)]
+                return self._desk.request(session, message, size, now)
             case Ping():
                 if self._hear(peer, message.session, now) is None:
                     return [_unknown_session(peer, message.session, message.number)]
@@ -99,9 +92,7 @@ class WorkerCore:
                 return self._reception.hello(peer, message, now)
             case Goodbye():
                 session = self._hear(peer, message.session, now)
-                if session is not None:
-                    self._end(session)
-                return []
+                return [] if session is None else self._end(session, message.reason)
             case _:
                 self.counts["unexpected"] += 1  # only workers say these
                 return []
@@ -111,19 +102,20 @@ class WorkerCore:
     ) -> list[Action]:
         """Take bytes that are no message. Who can be told is told, so that it need not wait."""
         self.counts["unreadable"] += 1
+        note = Note(_notes.unreadable(peer, error))
         if isinstance(error, VersionMismatchError):
-            return [refuse_version(peer, error.version)]
+            return [refuse_version(peer, error.version), note]
         envelope = read_envelope(frames)
         if envelope is None:
-            return []
+            return [note]
         if envelope.number is None:
-            return [Send(peer, Refuse(RefusalCode.BAD_HELLO, str(error), None))]
+            return [Send(peer, Refuse(RefusalCode.BAD_HELLO, str(error), None)), note]
         session = self._hear(peer, envelope.session, now)
         if session is None:
-            return []
+            return [note]
         too_large = isinstance(error, LimitExceededError)
         code = FailureCode.TOO_LARGE if too_large else FailureCode.BAD_TENSOR
-        return [self._reply(session, envelope.number, Failed(code, str(error)))]
+        return [self._desk.reply(session, envelope.number, Failed(code, str(error))), note]
 
     def loaded(self, key: TailKey, outcome: Tail | LoadFailure, now: float) -> list[Action]:
         """Take what became of a ``Load``."""
@@ -131,27 +123,23 @@ class WorkerCore:
 
     def finished(self, ticket: int, answer: Answer, now: float) -> list[Action]:
         """Take what became of a ``Compute``."""
-        work = self._queue.take(ticket)
-        if work is None:
-            return []  # it was answered when the time to drain was over
-        if isinstance(answer, Computed):
-            self._learn_service_time(answer)
-        return [*self._answer(work, answer, now), *self._hand_out(now)]
+        return self._desk.finished(ticket, answer, now)
 
     def tick(self, now: float) -> list[Action]:
         """Do what is due by time alone."""
+        actions: list[Action] = []
         for session in self._reception.sessions.silent(now):
             self.counts["sessions_expired"] += 1
-            self._end(session)
+            actions += self._end(session, f"silent for {self._settings.session_life_s:.0f} s")
         if self._drain_ends_at is not None and now >= self._drain_ends_at:
             text = f"the worker stops; it waited {self._settings.drain_ms} ms for this request"
-            return self._give_up(self._queue.unanswered(), Failed(FailureCode.DRAINING, text), now)
-        return self._give_up(self._queue.expired(now), EXPIRED, now)
+            actions += self._desk.give_up_all(text, now)
+        return [*actions, *self._desk.expire(now)]
 
     def next_tick_at(self) -> float | None:
         """When :meth:`tick` has something to do at the earliest; None: not before a message."""
         times = (
-            self._queue.next_expiry_at(),
+            self._desk.next_expiry_at(),
             self._reception.sessions.next_end_at,
             self._drain_ends_at,
         )
@@ -161,18 +149,17 @@ class WorkerCore:
         """Accept nothing more; finish what is accepted, as far as time allows."""
         if self._drain_ends_at is None:
             self._drain_ends_at = now + self._settings.drain_ms / 1000
+            self._desk.closed = True
         return self._reception.close()
 
     @property
     def drained(self) -> bool:
         """Whether a draining worker has answered everything."""
-        return self._drain_ends_at is not None and not len(self._queue)
+        return self._drain_ends_at is not None and not len(self._desk)
 
     def farewell(self, reason: str) -> list[Action]:
         """Say goodbye to all sessions and give up all tails."""
         return self._reception.farewell(reason)
-
-    # Sessions
 
     def _hear(self, peer: bytes, session_id: bytes, now: float) -> AgentSession | None:
         session = self._reception.sessions.find(session_id)
@@ -180,139 +167,10 @@ class WorkerCore:
             session.heard(peer, now)
         return session
 
-    def _end(self, session: AgentSession) -> None:
-        for work in self._queue.abandon(session):
-            self._reception.tails.let_go(work.key.tail)
+    def _end(self, session: AgentSession, reason: str) -> list[Action]:
+        self._desk.abandon(session)
         self._reception.end(session)
-
-    # Requests
-
-    def _request(self, peer: bytes, request: Request, size: int, now: float) -> list[Action]:
-        session = self._hear(peer, request.session, now)
-        if session is None:
-            return [_unknown_session(peer, request.session, request.number)]
-        key = RequestKey(session.terms.hello.incarnation, session.tail.key, request.number)
-        answer = self._replies.find(key)
-        if answer is not None:
-            self.counts["replayed"] += 1
-            return [self._reply(session, request.number, answer)]
-        work = self._queue.find(key)
-        if work is not None:
-            return self._repeat(session, work)
-        objection = self._object(session, request, size)
-        if objection is not None:
-            return [self._reply(session, request.number, objection)]
-        self._accept(session, key, request, size, now)
-        return self._hand_out(now)
-
-    def _repeat(self, session: AgentSession, work: Work) -> list[Action]:
-        """Take a repeated request whose first one is still unanswered: it is answered once.
-
-        An agent that reconnected repeats in its new session, and is answered there.
-        """
-        self.counts["repeated"] += 1
-        if work.session is session:
-            return []
-        if not session.ledger.spend(work.key.number, work.size):
-            return [self._reply(session, work.key.number, self._over_credit(session, work.size))]
-        if work.session is not None:
-            work.session.ledger.release(work.key.number)
-        work.session = session
-        return []
-
-    def _object(self, session: AgentSession, request: Request, size: int) -> Failed | None:
-        """Why a new request is not accepted; without an objection its credit is spent."""
-        if self._drain_ends_at is not None:
-            return Failed(FailureCode.DRAINING, "the worker is stopping")
-        if request.deadline_ms is not None and request.deadline_ms <= 0:
-            return EXPIRED
-        if size > self._reception.max_message_bytes:
-            most = self._reception.max_message_bytes
-            return Failed(FailureCode.TOO_LARGE, f"{size} bytes; this worker takes {most}")
-        full = self._queue.refusal(size)
-        if full is not None:
-            return Failed(FailureCode.BUSY, full, self._retry_after_ms())
-        if not session.ledger.spend(request.number, size):
-            return self._over_credit(session, size)
-        return None
-
-    def _over_credit(self, session: AgentSession, size: int) -> Failed:
-        text = (
-            f"{size} bytes on top of {session.ledger.outstanding} unanswered exceed "
-            f"{self._settings.credit_bytes}, the credit of this session"
-        )
-        return Failed(FailureCode.OVER_CREDIT, text)
-
-    def _accept(
-        self, session: AgentSession, key: RequestKey, request: Request, size: int, now: float
-    ) -> None:
-        deadline_ms = request.deadline_ms
-        job = Job(
-            ticket=next(self._tickets),
-            tail=session.tail,
-            tensors=request.tensors,
-            results=session.terms.hello.results,
-            preprocess=session.terms.preprocess,
-            accepted_at=now,
-            expires_at=None if deadline_ms is None else now + deadline_ms / 1000,
-        )
-        self._queue.add(Work(key, job, size, session))
-        self._reception.tails.hold(key.tail)
-
-    def _hand_out(self, now: float) -> list[Action]:
-        actions: list[Action] = []
-        while (work := self._queue.next()) is not None:
-            if work.job.expired(now):
-                actions += self._give_up([work], EXPIRED, now)
-            else:
-                actions.append(Compute(work.job))
-        return actions
-
-    def _give_up(self, works: list[Work], answer: Failed, now: float) -> list[Action]:
-        actions: list[Action] = []
-        for work in works:
-            self._queue.remove(work)
-            actions += self._answer(work, answer, now)
-        return actions
-
-    def _answer(self, work: Work, answer: Answer, now: float) -> list[Action]:
-        """Give the one answer to a request that has left the queue."""
-        self._reception.tails.let_go(work.key.tail)
-        if isinstance(answer, Computed):
-            self._replies.keep(work.key, answer, answer.message_bytes)
-        elif answer.code in _FINAL:
-            self._replies.keep(work.key, answer, len(answer.text))
-        session = work.session
-        if session is None:
-            return []
-        session.alive_at = now
-        session.ledger.release(work.key.number)
-        return [self._reply(session, work.key.number, answer)]
-
-    def _reply(self, session: AgentSession, number: int, answer: Answer) -> Send:
-        if isinstance(answer, Computed):
-            # A message above the agent's limit would cost it the connection, without a word.
-            most = session.terms.hello.max_message_bytes
-            if answer.message_bytes <= most:
-                self.counts["results"] += 1
-                result = Result(session.id, number, answer.timings, answer.tensors)
-                return Send(session.peer, result)
-            text = f"the result takes {answer.message_bytes} bytes; the agent takes {most}"
-            answer = Failed(FailureCode.TOO_LARGE, text)
-        self.counts[f"failed_{answer.code.value}"] += 1
-        failure = Failure(session.id, number, answer.code, answer.text, answer.retry_after_ms)
-        return Send(session.peer, failure)
-
-    def _learn_service_time(self, answer: Computed) -> None:
-        timings = answer.timings
-        latest_ms = timings.decode_ms + timings.inference_ms + timings.encode_ms
-        weight = _SERVICE_WEIGHT if self._service_ms else 1.0
-        self._service_ms += weight * (latest_ms - self._service_ms)
-
-    def _retry_after_ms(self) -> int:
-        """How long the requests before a new one will take."""
-        backlog_ms = self._service_ms * len(self._queue)
-        return int(min(max(backlog_ms, _SHORTEST_RETRY_MS), _LONGEST_RETRY_MS))
+        return [Note(_notes.ended(session, reason))]
 
 
 def _unknown_session(peer: bytes, session_id: bytes, number: int) -> Send:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,10 @@ class Work:
 
 
 class WorkQueue:
-    """Requests in the order of their arrival: some handed out, the others waiting.
+    """Unanswered requests: some handed out, the others waiting.
+
+    Sessions take turns in a round, and within a session the order of arrival is kept. A full queue
+    makes room for a session that has little in it: the one that has most gives up its newest.
 
     Args:
         limit_requests: Accepted requests without an answer.
@@ -46,11 +49,18 @@ class WorkQueue:
         self._handed_out_limit = handed_out
         self._open: dict[int, Work] = {}
         self._by_key: dict[RequestKey, Work] = {}
-        self._waiting: deque[Work] = deque()
+        # Lanes by session, the one whose turn is next first.
+        self._waiting: OrderedDict[AgentSession | None, deque[Work]] = OrderedDict()
+        self._out: dict[int, Job] = {}  # in the order in which they run; answered or not
         self.held_bytes = 0
 
     def __len__(self) -> int:
         return len(self._open)
+
+    @property
+    def running(self) -> Job | None:
+        """The job that the inference thread is at: the first that is out."""
+        return next(iter(self._out.values()), None)
 
     def refusal(self, size: int) -> str | None:
         """Why one more request of so many bytes has no place here, or None."""
@@ -63,16 +73,35 @@ class WorkQueue:
             )
         return None
 
+    def displaced_by(self, session: AgentSession, size: int) -> Work | None:
+        """The request that gives way to one more of this session; None if that were unfair."""
+        if not self._waiting:
+            return None
+        shares = {other: self._share(lane) for other, lane in self._waiting.items()}
+        greediest = max(shares, key=shares.__getitem__)
+        more = max(1 / self._limit_requests, size / self._limit_bytes)
+        if shares[greediest] <= shares.get(session, 0.0) + more:
+            return None
+        return self._waiting[greediest][-1]
+
     def add(self, work: Work) -> None:
-        """Put a request at the end."""
+        """Put a request at the end of its session's."""
         self._open[work.job.ticket] = work
         self._by_key[work.key] = work
-        self._waiting.append(work)
+        self._enqueue(work)
         self.held_bytes += work.size
 
     def find(self, key: RequestKey) -> Work | None:
         """The unanswered request of this name."""
         return self._by_key.get(key)
+
+    def move(self, work: Work, session: AgentSession) -> None:
+        """Let another session wait for the answer."""
+        if work.waits:
+            self._dequeue(work)
+        work.session = session
+        if work.waits:
+            self._enqueue(work)
 
     def take(self, ticket: int) -> Work | None:
         """Remove the request with this ticket, if it is still unanswered."""
@@ -87,20 +116,28 @@ class WorkQueue:
         del self._by_key[work.key]
         self.held_bytes -= work.size
         if work.waits:
-            self._waiting.remove(work)
+            self._dequeue(work)
 
     def next(self) -> Work | None:
-        """Hand out the request at the front, if one waits and not too many are out."""
-        out = len(self._open) - len(self._waiting)
-        if not self._waiting or out >= self._handed_out_limit:
+        """Hand out a request of the session whose turn it is, if not too many are out."""
+        if not self._waiting or len(self._out) >= self._handed_out_limit:
             return None
-        work = self._waiting.popleft()
+        session, lane = next(iter(self._waiting.items()))
+        work = lane[0]
+        self._dequeue(work)
+        if lane:
+            self._waiting.move_to_end(session)
         work.waits = False
+        self._out[work.job.ticket] = work.job
         return work
 
+    def came_back(self, ticket: int) -> Job:
+        """Note that a job that was handed out is done with, whether or not it was answered."""
+        return self._out.pop(ticket)
+
     def expired(self, now: float) -> list[Work]:
-        """Waiting requests for whose answers nobody waits."""
-        return [work for work in self._waiting if work.job.expired(now)]
+        """Requests for whose answers nobody waits any more."""
+        return [work for work in self._open.values() if work.job.expired(now)]
 
     def abandon(self, session: AgentSession) -> list[Work]:
         """Remove what waits for a session that ends.
@@ -110,7 +147,7 @@ class WorkQueue:
         Returns:
             The removed requests.
         """
-        removed = [work for work in self._waiting if work.session is session]
+        removed = list(self._waiting.get(session, ()))
         for work in removed:
             self.remove(work)
         for work in self._open.values():
@@ -123,6 +160,19 @@ class WorkQueue:
         return list(self._open.values())
 
     def next_expiry_at(self) -> float | None:
-        """When the first waiting request expires."""
-        times = (work.job.expires_at for work in self._waiting)
-        return min((time for time in times if time is not None), default=None)
+        """When the first request expires."""
+        return min((work.job.expires_at for work in self._open.values()), default=None)
+
+    def _share(self, lane: deque[Work]) -> float:
+        """How much of the queue a session's waiting requests take, from 0 to 1."""
+        size = sum(work.size for work in lane)
+        return max(len(lane) / self._limit_requests, size / self._limit_bytes)
+
+    def _enqueue(self, work: Work) -> None:
+        self._waiting.setdefault(work.session, deque()).append(work)
+
+    def _dequeue(self, work: Work) -> None:
+        lane = self._waiting[work.session]
+        lane.remove(work)
+        if not lane:
+            del self._waiting[work.session]

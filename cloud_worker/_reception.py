@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cloud_worker import _notes
 from cloud_worker._hello import read_hello
 from cloud_worker._sessions import AgentSession, SessionTable
 from cloud_worker._tail_table import TailTable
-from cloud_worker._work import Load, LoadFailure, Send, Unload
+from cloud_worker._work import Load, LoadFailure, Note, Send, Unload
 from protocol import (
     PROTOCOL_VERSION,
     CreditLedger,
@@ -29,10 +30,18 @@ if TYPE_CHECKING:
 
 ANSWER_CODECS = (RawCodec().name,)
 _RETRY_AFTER_MS = 1000  # sessions and tails are let go within seconds
+# An agent has one session, and for a moment two when its plan changes. With more, one connection
+# could take all of them, and all tails.
+_SESSIONS_A_PEER = 8
+_DRAINING = Refuse(RefusalCode.DRAINING, "the worker is stopping", None)
 
 
 class Reception:
     """Grants sessions.
+
+    One connection has some sessions at most. Where all tails are in use, the one whose sessions
+    have asked for nothing for a while gives way, and they end; an agent that wants it back joins
+    again.
 
     Args:
         models: What the worker serves.
@@ -72,23 +81,24 @@ class Reception:
     def hello(self, peer: bytes, hello: Hello, now: float) -> list[Action]:
         """Answer a HELLO, or begin to load what it needs."""
         if self.closed:
-            return [_refuse_draining(peer)]
+            return _refused(peer, hello, _DRAINING)
         session = self.sessions.welcomed(peer, hello)
         if session is not None:
             session.heard(peer, now)
             return [self._welcome(session)]
         terms = read_hello(hello, self._models, self._decodes)
         if isinstance(terms, Refuse):
-            return [Send(peer, terms)]
+            return _refused(peer, hello, terms)
         if (peer, terms.key) in self._waiting:
             self._waiting[peer, terms.key] = terms
             return []
-        if len(self.sessions) + len(self._waiting) >= self._settings.sessions:
-            return [_refuse_busy(peer, f"{self._settings.sessions} sessions are open")]
+        full = self._full(peer)
+        if full is not None:
+            return _refused(peer, hello, _busy(full))
         tail = self.tails.find(terms.key)
         if tail is not None:
-            return [self._admit(peer, terms, tail, now)]
-        return self._wait_for_tail(peer, terms)
+            return self._admit(peer, terms, tail, now)
+        return self._wait_for_tail(peer, terms, now)
 
     def loaded(self, key: TailKey, outcome: Tail | LoadFailure, now: float) -> list[Action]:
         """Answer those who waited for a tail."""
@@ -98,9 +108,9 @@ class Reception:
         for peer, terms in waited:
             del self._waiting[peer, key]
             if isinstance(outcome, LoadFailure):
-                actions.append(Send(peer, Refuse(outcome.code, outcome.text, None)))
+                actions += _refused(peer, terms.hello, Refuse(outcome.code, outcome.text, None))
             else:
-                actions.append(self._admit(peer, terms, outcome, now))
+                actions += self._admit(peer, terms, outcome, now)
         return actions
 
     def end(self, session: AgentSession) -> None:
@@ -113,7 +123,7 @@ class Reception:
         self.closed = True
         peers = [peer for peer, _ in self._waiting]
         self._waiting.clear()
-        return [_refuse_draining(peer) for peer in peers]
+        return [Send(peer, _DRAINING) for peer in peers]
 
     def farewell(self, reason: str) -> list[Action]:
         """Say goodbye to all sessions and give up all tails."""
@@ -122,12 +132,26 @@ class Reception:
             self.end(session)
         return [*goodbyes, *(Unload(tail) for tail in self.tails.clear())]
 
-    def _wait_for_tail(self, peer: bytes, terms: Terms) -> list[Action]:
+    def _full(self, peer: bytes) -> str | None:
+        """Why this peer gets no further session, if so."""
+        if len(self.sessions) + len(self._waiting) >= self._settings.sessions:
+            return f"{self._settings.sessions} sessions are open, the limit of this worker"
+        open_here = sum(session.peer == peer for session in self.sessions)
+        open_here += sum(waiting == peer for waiting, _ in self._waiting)
+        if open_here >= _SESSIONS_A_PEER:
+            return f"{open_here} sessions are open on this connection, the limit of this worker"
+        return None
+
+    def _wait_for_tail(self, peer: bytes, terms: Terms, now: float) -> list[Action]:
         actions: list[Action] = []
         if not self.tails.is_loading(terms.key):
             place, given_up = self.tails.make_room()
             if not place:
-                return [_refuse_busy(peer, f"{self._settings.tails} cuts are in use")]
+                actions += self._reclaim(now)
+                place, given_up = self.tails.make_room()
+            if not place:
+                full = f"{self._settings.tails} cuts are in use, the limit of this worker"
+                return _refused(peer, terms.hello, _busy(full))
             if given_up is not None:
                 actions.append(Unload(given_up))
             self.tails.begin(terms.key)
@@ -135,12 +159,28 @@ class Reception:
         self._waiting[peer, terms.key] = terms
         return actions
 
-    def _admit(self, peer: bytes, terms: Terms, tail: Tail, now: float) -> Send:
+    def _reclaim(self, now: float) -> list[Action]:
+        """End the sessions of the tail that has been asked longest ago, if all of them are idle."""
+        for key, holders in self.tails.held():
+            users = [session for session in self.sessions if session.tail.key == key]
+            if len(users) == holders and all(session.is_idle(now) for session in users):
+                actions: list[Action] = []
+                for session in users:
+                    self.end(session)
+                    goodbye = Goodbye(session.id, "idle, and its cut gave way to another")
+                    actions.append(Send(session.peer, goodbye))
+                    actions.append(Note(_notes.ended(session, goodbye.reason)))
+                return actions
+        return []
+
+    def _admit(self, peer: bytes, terms: Terms, tail: Tail, now: float) -> list[Action]:
         ledger = CreditLedger(self._settings.credit_bytes)
-        session = AgentSession(self._new_id(), peer, terms, tail, ledger, now)
+        session = AgentSession(self._new_id(), peer, terms, tail, ledger, now, now)
         self.sessions.add(session)
         self.tails.hold(tail.key)
-        return self._welcome(session)
+        entry = self._models.find(terms.key.model)
+        name = terms.key.model if entry is None else entry.name
+        return [self._welcome(session), Note(_notes.joined(session, name))]
 
     def _welcome(self, session: AgentSession) -> Send:
         welcome = Welcome(
@@ -161,10 +201,9 @@ def refuse_version(peer: bytes, version: int) -> Send:
     return Send(peer, Refuse(RefusalCode.VERSION_MISMATCH, text, None))
 
 
-def _refuse_draining(peer: bytes) -> Send:
-    return Send(peer, Refuse(RefusalCode.DRAINING, "the worker is stopping", None))
+def _refused(peer: bytes, hello: Hello, refuse: Refuse) -> list[Action]:
+    return [Send(peer, refuse), Note(_notes.refused(peer, hello, refuse))]
 
 
-def _refuse_busy(peer: bytes, text: str) -> Send:
-    full = f"{text}, the limit of this worker"
-    return Send(peer, Refuse(RefusalCode.BUSY, full, _RETRY_AFTER_MS))
+def _busy(text: str) -> Refuse:
+    return Refuse(RefusalCode.BUSY, text, _RETRY_AFTER_MS)

@@ -18,7 +18,7 @@ from cloud_worker._outbox import Outbox
 from cloud_worker._receiving import Receiver
 from cloud_worker._settings import WorkerSettings
 from cloud_worker._tails import TailLoader
-from cloud_worker._work import Compute, Load, LoadFailure, Send, Tail, Unload
+from cloud_worker._work import Compute, Load, LoadFailure, Note, Send, Stop, Tail, Unload
 from cloud_worker.errors import IllegalCutError, WorkerError
 from protocol import (
     Failure,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from cloud_worker._repository import ModelRepository
     from cloud_worker._tails import TailSource
     from cloud_worker._work import Action, Job
-    from profiler.engine import Engine
+    from profiler.engine import StoppableEngine
     from protocol import Clock, Frame, Message
 
     Event: TypeAlias = Callable[[float], Sequence[Action]]
@@ -67,6 +67,8 @@ class Worker:
         limits: What messages may hold; the defaults if None.
         clock: The machine's if None.
         tails: Where tails come from; from ``models`` by ``engine`` if None.
+        log: Gets a line for each event that people may want to know of. It is called on the
+            socket's thread, and must neither wait nor raise.
 
     Attributes:
         address: Where agents connect.
@@ -78,17 +80,19 @@ class Worker:
     def __init__(
         self,
         models: ModelRepository,
-        engine: Engine,
+        engine: StoppableEngine,
         *,
         bind: str = "tcp://127.0.0.1:0",
         settings: WorkerSettings | None = None,
         limits: Limits | None = None,
         clock: Clock | None = None,
         tails: TailSource | None = None,
+        log: Callable[[str], object] | None = None,
     ) -> None:
         self._settings = settings or WorkerSettings()
         self._limits = self._settings.narrowed(limits or Limits())
         self._clock = clock or SystemClock()
+        self._log = log or _say_nothing
         self._context = zmq.Context()
         try:
             self._socket, self.address = worker_socket(self._context, bind, self._limits)
@@ -204,8 +208,12 @@ class Worker:
                     # Gives up the interpreter's lock, which the woken thread needs; otherwise it
                     # would wait until this one polls again, 30 us of a frame's time.
                     time.sleep(0)
+                case Stop():
+                    action.job.stop.set()
                 case Load() | Unload():
                     self._loader.put(action)
+                case Note():
+                    self._log(action.text)
 
     def _frames(self, message: Message) -> Sequence[Frame]:
         try:
@@ -247,3 +255,7 @@ class Worker:
             return LoadFailure(RefusalCode.LOAD_FAILED, str(error))
         except Exception as error:  # noqa: BLE001 (one model's fault must not end the loader)
             return LoadFailure(RefusalCode.LOAD_FAILED, f"{type(error).__name__}: {error}")
+
+
+def _say_nothing(_text: str) -> None:
+    """Keep no log."""

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from cloud_worker._work import Tail
     from protocol import CreditLedger, Hello
 
+_IDLE_S = 10.0
+
 
 @dataclass(eq=False)
 class AgentSession:
@@ -24,6 +26,7 @@ class AgentSession:
         tail: What computes its requests.
         ledger: Message bytes that are unanswered.
         alive_at: Clock seconds of its last sign of life: a message, or an answer that it awaited.
+        asked_at: Clock seconds of its last request; when it was welcomed, if there was none.
     """
 
     id: bytes
@@ -32,6 +35,7 @@ class AgentSession:
     tail: Tail
     ledger: CreditLedger
     alive_at: float
+    asked_at: float
 
     def heard(self, peer: bytes, now: float) -> None:
         """Note a message. Any message counts as life."""
@@ -41,6 +45,10 @@ class AgentSession:
     def ends_at(self, now: float, life_s: float) -> float:
         """When it ends at the earliest. An agent that awaits an answer has no need to ping."""
         return (now if self.ledger.outstanding else self.alive_at) + life_s
+
+    def is_idle(self, now: float) -> bool:
+        """Whether it may lose its tail to another: it asks for nothing, and has not for a while."""
+        return not self.ledger.outstanding and now >= self.asked_at + _IDLE_S
 
 
 class SessionTable:

@@ -32,6 +32,8 @@ class WorkerSettings:
         ping_misses: A session silent for so many intervals is forgotten. Many, since a ping may
             queue behind a large request on a slow link; a live session that is forgotten costs
             its agent a frame, a dead one that is kept costs next to nothing.
+        run_limit_ms: How long a request may wait and run, whatever deadline it names. Its run is
+            then stopped, as it is at its deadline.
         drain_ms: How long a stopping worker waits for work that it has accepted.
     """
 
@@ -44,6 +46,7 @@ class WorkerSettings:
     tails: int = 16
     ping_interval_ms: int = 2000
     ping_misses: int = 15
+    run_limit_ms: int = 60_000
     drain_ms: int = 10_000
 
     def __post_init__(self) -> None:

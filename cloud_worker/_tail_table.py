@@ -69,6 +69,10 @@ class TailTable:
         if not self._holders[key]:
             del self._holders[key]
 
+    def held(self) -> list[tuple[TailKey, int]]:
+        """Loaded tails that are held, and how often; the one held longest ago first."""
+        return [(key, self._holders[key]) for key in self._ready if key in self._holders]
+
     def clear(self) -> list[Tail]:
         """Forget all loaded tails and return them."""
         tails = list(self._ready.values())

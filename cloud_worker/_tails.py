@@ -18,7 +18,7 @@ from splitter.errors import BundleError, CutError, SplitterError
 if TYPE_CHECKING:
     from cloud_worker._repository import ModelEntry, ModelRepository
     from cloud_worker._work import TailKey
-    from profiler.engine import Engine, Session
+    from profiler.engine import StoppableEngine, StoppableSession
     from profiler.graph.model import LoadedModel
     from splitter.bundle import Bundle
 
@@ -28,7 +28,7 @@ _SENDABLE = frozenset(get_args(Dtype))
 class TailSource(Protocol):
     """Makes sessions of tails. One thread at a time asks it."""
 
-    def load(self, key: TailKey) -> Session:
+    def load(self, key: TailKey) -> StoppableSession:
         """Load a tail whose inputs are exactly the frontier and whose outputs hold the results.
 
         Raises:
@@ -52,12 +52,12 @@ class TailLoader:
         engine: What loads them.
     """
 
-    def __init__(self, models: ModelRepository, engine: Engine) -> None:
+    def __init__(self, models: ModelRepository, engine: StoppableEngine) -> None:
         self._models = models
         self._engine = engine
         self._cuttings: tempfile.TemporaryDirectory[str] | None = None
 
-    def load(self, key: TailKey) -> Session:
+    def load(self, key: TailKey) -> StoppableSession:
         """Load a tail; see :meth:`TailSource.load`."""
         entry = self._models.find(key.model)
         if entry is None:
@@ -79,7 +79,7 @@ class TailLoader:
         if self._cuttings is not None:
             self._cuttings.cleanup()
 
-    def _bundled(self, entry: ModelEntry, key: TailKey) -> Session | None:
+    def _bundled(self, entry: ModelEntry, key: TailKey) -> StoppableSession | None:
         for folder in entry.bundles:
             try:
                 bundle = _open_same(folder, entry)
@@ -94,7 +94,7 @@ class TailLoader:
                     return self._engine.load(cut.tail)
         return None
 
-    def _from_whole(self, entry: ModelEntry, key: TailKey) -> Session:
+    def _from_whole(self, entry: ModelEntry, key: TailKey) -> StoppableSession:
         loaded = _load_whole(entry)
         inputs = {slot.name for slot in loaded.graph.inputs}
         if set(key.frontier) == inputs and set(key.results) <= set(loaded.graph.outputs):
@@ -116,7 +116,7 @@ class TailLoader:
         folder.mkdir(exist_ok=True)
         return folder
 
-    def _whole(self, loaded: LoadedModel, inputs: set[str]) -> Session | None:
+    def _whole(self, loaded: LoadedModel, inputs: set[str]) -> StoppableSession | None:
         """The whole model as it lies there, if the runtime takes it so.
 
         Old models list their weights among the inputs, and some have node names that the runtime

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from profiler.engine import RunStop
 from protocol import FailureCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from profiler.engine import Session
+    from profiler.engine import StoppableSession
     from profiler.values import TensorSlot
     from protocol import (
         EncodedTensor,
@@ -49,7 +50,7 @@ class Tail:
     """A loaded tail. Its session takes exactly the frontier and makes at least the results."""
 
     key: TailKey
-    session: Session
+    session: StoppableSession
 
     @cached_property
     def inputs(self) -> dict[str, TensorSlot]:
@@ -77,6 +78,7 @@ class Job:
         preprocess: How pixels become an input, where the agent declared it.
         accepted_at: Clock seconds.
         expires_at: Clock seconds after which nobody waits for the answer.
+        stop: Ends its run.
     """
 
     ticket: int
@@ -85,11 +87,12 @@ class Job:
     results: tuple[str, ...]
     preprocess: ImagePreprocess | None
     accepted_at: float
-    expires_at: float | None
+    expires_at: float
+    stop: RunStop = field(default_factory=RunStop)
 
     def expired(self, now: float) -> bool:
         """Whether nobody waits for the answer any more."""
-        return self.expires_at is not None and now >= self.expires_at
+        return now >= self.expires_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +123,7 @@ class Failed:
     retry_after_ms: int | None = None
 
 
-EXPIRED = Failed(FailureCode.EXPIRED, "the deadline has passed")
+EXPIRED = Failed(FailureCode.EXPIRED, "the request's deadline, or the worker's, has passed")
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,5 +155,19 @@ class Compute:
     job: Job
 
 
+@dataclass(frozen=True, eq=False)
+class Stop:
+    """Stop a job that was handed out: nobody waits for it. The core still hears that it is done."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
+class Note:
+    """Tell the people who run the worker."""
+
+    text: str
+
+
 Answer: TypeAlias = "Computed | Failed"
-Action: TypeAlias = "Send | Load | Unload | Compute"
+Action: TypeAlias = "Send | Load | Unload | Compute | Stop | Note"

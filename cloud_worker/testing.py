@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from cloud_worker._work import TailKey
     from cloud_worker.errors import WorkerError
-    from profiler.engine import Session
+    from profiler.engine import StoppableSession
 
 __all__ = ["FakeTails"]
 
@@ -39,7 +39,7 @@ class FakeTails:
         self.loaded: list[TailKey] = []
         self.closed = False
 
-    def load(self, key: TailKey) -> Session:
+    def load(self, key: TailKey) -> StoppableSession:
         """Load a tail; see ``TailSource.load``."""
         self.gate.wait()
         if key in self.failures:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cloud_worker._core import WorkerCore
 from cloud_worker._settings import WorkerSettings
-from cloud_worker._work import Compute, Computed, Load, LoadFailure, Send, Tail, Unload
+from cloud_worker._work import Compute, Computed, Load, LoadFailure, Note, Send, Stop, Tail, Unload
 from cloud_worker.testing import FakeTails
 from protocol import (
     Failure,
@@ -64,6 +64,8 @@ class Bench:
         self.jobs: list[Job] = []
         self.loads: list[TailKey] = []
         self.unloaded: list[Tail] = []
+        self.stopped: list[Job] = []
+        self.notes: list[str] = []
 
     def do(self, actions: Sequence[Action]) -> list[Message]:
         """Collect actions; return the messages among them."""
@@ -77,6 +79,10 @@ class Bench:
                     self.loads.append(action.key)
                 case Unload():
                     self.unloaded.append(action.tail)
+                case Stop():
+                    self.stopped.append(action.job)
+                case Note():
+                    self.notes.append(action.text)
         return [action.message for action in actions if isinstance(action, Send)]
 
     def say(self, message: Message, peer: bytes = PEER) -> list[Message]:

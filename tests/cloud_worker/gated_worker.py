@@ -12,14 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from profiler.engine import RunStop
+
 
 class GatedSession(OnnxRuntimeSession):
     """Says ``running``, then waits for a line."""
 
-    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    def run(self, feeds: Mapping[str, Any], stop: RunStop | None = None) -> dict[str, Any]:
         print("running", flush=True)
         sys.stdin.readline()
-        return super().run(feeds)
+        return super().run(feeds, stop)
 
 
 class GatedEngine(OnnxRuntimeEngine):

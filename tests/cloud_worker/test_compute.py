@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +54,7 @@ def job(model: FakeModel, *tensors: EncodedTensor, **changes: Any) -> Job:
         results=tuple(slot.name for slot in model.outputs),
         preprocess=None,
         accepted_at=0.0,
-        expires_at=None,
+        expires_at=math.inf,
     )
     return replace(made, **changes)
 

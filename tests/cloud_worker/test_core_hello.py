@@ -125,6 +125,76 @@ def test_unused_tail_makes_room_for_another() -> None:
     assert only(bench.load(), Welcome)
 
 
+def test_idle_tail_gives_way_and_its_agents_are_told() -> None:
+    bench = Bench(WorkerSettings(tails=2))
+    first, second = bench.welcome(b"1"), bench.welcome(b"2")
+    bench.welcome(b"3", frontier=("h",))
+    bench.tick(9.9)
+    refused(bench.say(hello(frontier=("k",)), b"4"), RefusalCode.BUSY)
+    bench.tick(0.1)
+    messages = bench.say(hello(frontier=("k",)), b"4")
+    assert messages == [
+        Goodbye(welcome.session, "idle, and its cut gave way to another")
+        for welcome in (first, second)
+    ]
+    assert [gone.key for gone in bench.unloaded] == [KEY]
+    assert only(bench.load(), Welcome)
+
+
+def test_tail_asked_longest_ago_gives_way_first() -> None:
+    bench = Bench(WorkerSettings(tails=2))
+    first = bench.welcome(b"1")
+    bench.welcome(b"2", frontier=("h",))
+    bench.tick(5.0)
+    bench.say(request(first, 1), b"1")
+    bench.finish()
+    bench.tick(10.0)
+    bench.say(hello(frontier=("k",)), b"3")
+    assert [gone.key.frontier for gone in bench.unloaded] == [("h",)]
+
+
+def test_tails_that_are_asked_do_not_give_way() -> None:
+    bench = Bench(WorkerSettings(tails=1))
+    welcome = bench.welcome()
+    bench.tick(20.0)
+    bench.say(request(welcome, 1))
+    refused(bench.say(hello(frontier=("k",)), b"2"), RefusalCode.BUSY)
+    bench.finish()
+    refused(bench.say(hello(frontier=("k",)), b"2"), RefusalCode.BUSY)
+
+
+def test_one_connection_does_not_get_all_sessions() -> None:
+    bench = Bench()
+    for number in range(8):
+        bench.say(hello(frontier=(f"t{number}",)))
+    refusal = refused(bench.say(hello(frontier=("t8",))), RefusalCode.BUSY)
+    assert "8 sessions are open on this connection" in refusal.text
+    for _ in range(8):
+        assert only(bench.load(), Welcome)
+    refused(bench.say(hello(frontier=("t8",))), RefusalCode.BUSY)
+    bench.say(hello(frontier=("t8",)), b"other")
+    assert only(bench.load(), Welcome)
+
+
+def test_agents_that_come_and_go_are_told_to_people() -> None:
+    bench = Bench(WorkerSettings(ping_interval_ms=1000, ping_misses=3))
+    peer = b"\x00\x01\x02\x03\x04"
+    bench.say(Goodbye(bench.welcome(peer).session, "done"), peer)
+    bench.say(hello(model="b" * 64), PEER)
+    bench.welcome()
+    bench.tick(3.0)
+    bench.do(bench.core.unreadable(PEER, [b"x"], FrameError("1 frame"), bench.now))
+    refusal = "no model with sha256 bbbbbbbbbbbb here; this worker serves net aaaaaaaaaaaa"
+    assert bench.notes == [
+        "agent 01020304 joined: net at cut-1",
+        "agent 01020304 left cut-1: done",
+        f"agent 65722d31 refused (unknown_model), model bbbbbbbbbbbb at cut-1: {refusal}",
+        "agent 65722d31 joined: net at cut-1",
+        "agent 65722d31 left cut-1: silent for 3 s",
+        "agent 65722d31 sent an unreadable message: 1 frame",
+    ]
+
+
 def test_tail_stays_while_a_job_uses_it() -> None:
     bench = Bench(WorkerSettings(tails=1))
     welcome = bench.welcome()

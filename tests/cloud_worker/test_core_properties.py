@@ -135,7 +135,7 @@ class WorkerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.bench.jobs)
     @rule(outcome=st.sampled_from(sorted(ANSWERS)))
     def finish(self, outcome: str) -> None:
-        work = self.bench.core._queue._open.get(self.bench.jobs[0].ticket)
+        work = self.bench.core._desk._queue._open.get(self.bench.jobs[0].ticket)
         given = ANSWERS[outcome]
         if work is not None:
             if self.bounds.reply_cache_bytes == BIG_CACHE:
@@ -171,7 +171,7 @@ class WorkerMachine(RuleBasedStateMachine):
         assert not dead & alive
         self.disown()
         self.take(messages)
-        open_keys = self.bench.core._queue._by_key
+        open_keys = self.bench.core._desk._queue._by_key
         self.owed = {k: s for k, s in self.owed.items() if s is not None or k in open_keys}
 
     @precondition(lambda self: not self.draining)
@@ -186,9 +186,9 @@ class WorkerMachine(RuleBasedStateMachine):
     @invariant()
     def bounds_hold(self) -> None:
         core = self.bench.core
-        assert len(core._queue) <= self.bounds.queue_requests
-        assert core._queue.held_bytes <= self.bounds.queue_bytes
-        assert core._replies.held_bytes <= self.bounds.reply_cache_bytes
+        assert len(core._desk._queue) <= self.bounds.queue_requests
+        assert core._desk._queue.held_bytes <= self.bounds.queue_bytes
+        assert core._desk._replies.held_bytes <= self.bounds.reply_cache_bytes
         assert len(core._reception.sessions) <= self.bounds.sessions
         assert len(core._reception.tails) <= self.bounds.tails
         assert len(self.bench.jobs) <= 2
@@ -197,7 +197,7 @@ class WorkerMachine(RuleBasedStateMachine):
 
     @invariant()
     def worker_knows_what_it_owes(self) -> None:
-        works = self.bench.core._queue._by_key
+        works = self.bench.core._desk._queue._by_key
         owed = {key: work.session and work.session.id for key, work in works.items()}
         assert owed == self.owed
         for session in self.sessions():
@@ -252,7 +252,7 @@ class WorkerMachine(RuleBasedStateMachine):
         for key, owner in list(self.owed.items()):
             if owner in alive or owner is None:
                 continue
-            work = self.bench.core._queue.find(key)
+            work = self.bench.core._desk._queue.find(key)
             if work is None:
                 del self.owed[key]
             else:

@@ -14,11 +14,21 @@ from protocol import (
     Limits,
     Ping,
     Pong,
+    RefusalCode,
     Result,
     message_bytes,
 )
 from protocol.errors import FrameError, LimitExceededError
-from tests.cloud_worker.core_support import PEER, Bench, answer, failed, only, request, result
+from tests.cloud_worker.core_support import (
+    PEER,
+    Bench,
+    answer,
+    failed,
+    only,
+    refused,
+    request,
+    result,
+)
 from tests.cloud_worker.support import X, hello
 
 SIZE = message_bytes(request(Bench().welcome(), 1))
@@ -271,7 +281,7 @@ class TestTime:
         bench = Bench(WorkerSettings(ping_interval_ms=1000, ping_misses=3))
         welcome = bench.welcome()
         bench.say(request(welcome, 1))
-        bench.tick(60.0)
+        bench.tick(59.0)
         result(bench.finish(), 1)
         bench.tick(2.9)  # from the answer on, it is its turn to speak
         bench.say(request(welcome, 2))
@@ -305,6 +315,158 @@ class TestTime:
         bench.say(Ping(welcome.session, 1), b"peer-2")
         result(bench.finish(), 1)
         assert bench.sent[-1].peer == b"peer-2"
+
+
+class TestRuns:
+    """What is being computed is answered at its deadline, and stopped."""
+
+    def test_run_is_answered_and_stopped_at_its_deadline(self) -> None:
+        bench = Bench()
+        bench.say(request(bench.welcome(), 1, deadline_ms=50))
+        assert bench.tick(0.049) == []
+        failed(bench.tick(0.001), FailureCode.EXPIRED)
+        assert bench.stopped == bench.jobs
+        assert bench.finish(Failed(FailureCode.INFERENCE_FAILED, "stopped")) == []
+        assert bench.notes[1:] == []  # of the joining agent only
+
+    @pytest.mark.parametrize("deadline_ms", [None, 2**31 - 1])
+    def test_request_without_a_deadline_of_its_own_has_the_workers(
+        self, deadline_ms: int | None
+    ) -> None:
+        bench = Bench(WorkerSettings(run_limit_ms=2000))
+        bench.say(request(bench.welcome(), 1, deadline_ms=deadline_ms))
+        assert bench.core.next_tick_at() == pytest.approx(102.0)
+        failed(bench.tick(2.0), FailureCode.EXPIRED)
+        assert bench.stopped == bench.jobs
+
+    def test_expired_run_may_be_asked_for_again(self) -> None:
+        bench = Bench()
+        welcome = bench.welcome()
+        bench.say(request(welcome, 1, deadline_ms=50))
+        bench.tick(0.05)
+        bench.say(request(welcome, 1, deadline_ms=500))
+        assert len(bench.jobs) == 2
+        assert bench.finish() == []  # of the first one
+        result(bench.finish(), 1)
+
+    def test_tail_of_a_run_that_was_answered_stays_until_the_run_ends(self) -> None:
+        bench = Bench(WorkerSettings(tails=1))
+        welcome = bench.welcome()
+        bench.say(request(welcome, 1, deadline_ms=50))
+        bench.tick(0.05)
+        bench.say(Goodbye(welcome.session, "done"))
+        refused(bench.say(hello(frontier=("h",))), RefusalCode.BUSY)
+        bench.finish()
+        bench.say(hello(frontier=("h",)))
+        assert len(bench.unloaded) == 1
+
+    def test_nothing_is_accepted_while_a_run_does_not_stop(self) -> None:
+        bench = Bench()
+        welcome = bench.welcome()
+        bench.say(request(welcome, 1, deadline_ms=1000))
+        bench.tick(1.0)
+        bench.say(request(welcome, 2))  # it may still stop
+        assert bench.core.next_tick_at() == pytest.approx(103.0)
+        bench.tick(2.0)
+        assert "does not stop" in bench.notes[-1]
+        assert bench.core.counts["stuck"] == 1
+        failure = failed(bench.say(request(welcome, 3)), FailureCode.BUSY)
+        assert failure.retry_after_ms == 5000
+        bench.tick(1.0)
+        assert bench.core.counts["stuck"] == 1  # said once
+        bench.finish()
+        assert "has ended after 4 s" in bench.notes[-1]
+        assert bench.say(request(welcome, 3)) == []
+        result(bench.finish(), 2)
+
+    def test_job_behind_a_stuck_one_is_not_taken_for_stuck(self) -> None:
+        bench = Bench()
+        welcome = bench.welcome()
+        for number in (1, 2):
+            bench.say(request(welcome, number, deadline_ms=1000))
+        bench.tick(1.0)
+        bench.tick(2.0)
+        bench.finish()
+        bench.finish(EXPIRED)
+        assert bench.core.counts["stuck"] == 1
+        assert bench.say(request(welcome, 3)) == []
+
+    def test_runs_are_stopped_when_the_time_to_drain_is_over(self) -> None:
+        bench = Bench(WorkerSettings(drain_ms=1000))
+        bench.say(request(bench.welcome(), 1))
+        bench.do(bench.core.drain(bench.now))
+        failed(bench.tick(1.0), FailureCode.DRAINING)
+        assert bench.stopped == bench.jobs
+
+    def test_failed_model_is_told_to_people(self) -> None:
+        bench = Bench()
+        bench.say(request(bench.welcome(), 1))
+        bench.finish(Failed(FailureCode.INFERENCE_FAILED, "out of memory"))
+        assert bench.notes[-1].startswith("fault: model aaaaaaaaaaaa from x failed")
+        assert bench.notes[-1].endswith("out of memory")
+
+
+class TestFairness:
+    def order(self, bench: Bench) -> list[tuple[bytes, int]]:
+        answered = []
+        while bench.jobs:
+            for message in bench.finish():
+                assert isinstance(message, Result)
+                answered.append((bench.sent[-1].peer, message.number))
+        return answered
+
+    def test_sessions_take_turns_and_keep_their_order(self) -> None:
+        bench = Bench()
+        busy, other = bench.welcome(b"busy"), bench.welcome(b"other", incarnation=b"j" * 16)
+        for number in range(6):
+            bench.say(request(busy, number), b"busy")
+        for number in range(2):
+            bench.say(request(other, number), b"other")
+        assert self.order(bench) == [
+            (b"busy", 0),
+            (b"busy", 1),
+            (b"busy", 2),
+            (b"other", 0),
+            (b"busy", 3),
+            (b"other", 1),
+            (b"busy", 4),
+            (b"busy", 5),
+        ]
+
+    @pytest.mark.parametrize(
+        "settings",
+        [WorkerSettings(queue_requests=10), WorkerSettings(queue_bytes=10 * SIZE + 10)],
+    )
+    def test_full_queue_makes_room_for_who_has_little_in_it(self, settings: WorkerSettings) -> None:
+        bench = Bench(settings)
+        busy, other = bench.welcome(b"busy"), bench.welcome(b"other", incarnation=b"j" * 16)
+        for number in range(10):
+            assert bench.say(request(busy, number), b"busy") == []
+        failed(bench.say(request(busy, 10), b"busy"), FailureCode.BUSY)
+        for number in range(4):
+            displaced = failed(bench.say(request(other, number), b"other"), FailureCode.BUSY)
+            assert (displaced.session, displaced.number) == (busy.session, 9 - number)
+        assert failed(bench.say(request(other, 4), b"other"), FailureCode.BUSY).number == 4
+        assert len(self.order(bench)) == 10
+
+    def test_displaced_request_may_come_again(self) -> None:
+        bench = Bench(WorkerSettings(queue_requests=4, credit_bytes=4 * SIZE))
+        busy, other = bench.welcome(b"busy"), bench.welcome(b"other", incarnation=b"j" * 16)
+        for number in range(4):
+            bench.say(request(busy, number), b"busy")
+        bench.say(request(other, 0), b"other")
+        bench.finish()
+        assert bench.say(request(busy, 3), b"busy") == []
+
+    def test_repeat_in_a_new_session_waits_for_its_turn_there(self) -> None:
+        bench = Bench()
+        old = bench.welcome(b"old")
+        for number in range(4):
+            bench.say(request(old, number), b"old")
+        new = bench.welcome(b"new")
+        for number in (2, 3):
+            bench.say(request(new, number), b"new")
+        assert self.order(bench) == [(b"old", 0), (b"old", 1), (b"new", 2), (b"new", 3)]
 
 
 class TestDraining:
