@@ -1,15 +1,9 @@
-"""Write a bundle: checked, run against the whole model, moved into place. Needs onnx."""
+"""Write a bundle: checked, run against the whole model, put into its place. Needs onnx."""
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import json
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,12 +23,12 @@ from splitter.bundle import (
     BundledCut,
     FrontierTensor,
     file_sha256,
-    is_bundle,
 )
 from splitter.cuts import CLOUD_ONLY, DEVICE_ONLY, CutSpace
-from splitter.errors import BundleError, ExtractionError
+from splitter.errors import ExtractionError, PlanError
 from splitter.extraction import disagreement, run_parts, write_head, write_tail
 from splitter.plan import Candidate, Plan
+from splitter.workspace import move_into_place, sync
 
 # Parts compute what the whole computes, but the runtime may order sums differently where a cut
 # keeps it from fusing; 6e-6 is the most seen on 22 networks. Half precision has 11 bits.
@@ -53,6 +47,7 @@ class BundleContents:
         feeds: Inputs on which the parts must agree with the whole.
         preprocess: How a picture becomes the input, if declared.
         labels: Names of the classes, if declared.
+        cut: Id of the candidate that is to be run, whatever the plan chose.
     """
 
     plan: Plan
@@ -61,34 +56,23 @@ class BundleContents:
     feeds: Feeds
     preprocess: ImagePreprocess | None = None
     labels: Sequence[str] = ()
+    cut: str | None = None
 
+    @property
+    def chosen(self) -> Candidate:
+        """The candidate that is to be run.
 
-@contextmanager
-def bundle_workspace(target: Path) -> Iterator[Path]:
-    """Give a folder beside the target to build in; it is removed unless it was moved into place.
-
-    Raises:
-        BundleError: The target is something else than a bundle, or cannot be written beside.
-    """
-    if target.exists() and not (target.is_dir() and (is_bundle(target) or _is_empty(target))):
-        raise BundleError(f"{target} exists and is no bundle; name another folder")
-    foreign = _foreign_files(target)
-    if foreign:
-        raise BundleError(f"{target} holds {foreign[0]!r}, which is no part of a bundle; move it")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    except OSError as error:
-        raise BundleError(f"cannot write beside {target}: {error.strerror}") from None
-    try:
-        folder.chmod(0o755)
-        yield folder
-    except OSError as error:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-            raise BundleError(f"cannot write {target}: {error.strerror}") from None
-        raise
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        Raises:
+            PlanError: The plan weighed no cut of this id.
+        """
+        plan = self.plan
+        if self.cut is None:
+            return plan.chosen
+        modes = (plan.device_only, plan.cloud_only)
+        weighed = {item.cut: item for item in (*modes, *plan.candidates)}
+        if self.cut not in weighed:
+            raise PlanError(f"the plan has no cut {self.cut!r}; it has {', '.join(weighed)}")
+        return weighed[self.cut]
 
 
 def write_bundle(
@@ -97,7 +81,8 @@ def write_bundle(
     """Complete a stored model to a bundle and move it into place.
 
     Args:
-        stored: The model, stored in the folder of :func:`bundle_workspace`.
+        stored: The model, stored in the folder of
+            :func:`~splitter.workspace.bundle_workspace`.
         contents: The plan and what it was made from.
         engine: Runs whole and parts.
         target: The bundle's folder. An old bundle there is replaced at once, or not at all.
@@ -108,11 +93,13 @@ def write_bundle(
     Raises:
         ExtractionError: A part does not load, run, or agree with the whole.
         BundleError: The target cannot be replaced.
+        PlanError: The plan weighed no cut of the wanted id.
     """
+    splits = _splits(contents.plan, contents.chosen)
     cuts = [_whole_on_one_side(stored, contents, cut_id) for cut_id in (DEVICE_ONLY, CLOUD_ONLY)]
     apart: dict[str, float] = {}
     whole = _run_repeatably(engine, stored, contents.feeds)
-    for split in _splits(contents.plan):
+    for split in splits:
         bundled = _write_split(stored, contents, split)
         parts = run_parts(engine, bundled.head, bundled.tail, contents.feeds)
         outputs = {name: whole[name] for name in stored.loaded.graph.outputs}
@@ -125,8 +112,8 @@ def write_bundle(
             )
         cuts.append(bundled)
     _write_manifest(stored, contents, cuts, apart)
-    _sync(stored.folder)
-    _move_into_place(stored.folder, target)
+    sync(stored.folder)
+    move_into_place(stored.folder, target)
     return apart
 
 
@@ -144,9 +131,12 @@ def _run_repeatably(engine: Engine, stored: StoredModel, feeds: Feeds) -> Mappin
     return first
 
 
-def _splits(plan: Plan) -> list[Candidate]:
-    """The splits a bundle carries: the best one, whether or not another mode is better still."""
-    return [] if plan.best_split is None else [plan.best_split]
+def _splits(plan: Plan, chosen: Candidate) -> list[Candidate]:
+    """The splits a bundle carries: the best one, chosen or not, and that which is to be run."""
+    both = [] if plan.best_split is None else [plan.best_split]
+    if chosen.decision == "split" and chosen not in both:
+        both.append(chosen)
+    return both
 
 
 def _tolerance(outputs: Any) -> float:
@@ -192,8 +182,8 @@ def _write_manifest(
     manifest = {
         "schema": SCHEMA,
         "model": loaded.identity.to_dict(),
-        "decision": plan.chosen.decision,
-        "cut": plan.chosen.cut,
+        "decision": contents.chosen.decision,
+        "cut": contents.chosen.cut,
         "full": FULL_MODEL_FILE,
         "inputs": [slot.to_dict() for slot in loaded.graph.inputs],
         "outputs": [slot.to_dict() for slot in outputs],
@@ -219,67 +209,3 @@ def _cut_to_dict(cut: BundledCut) -> dict[str, Any]:
         "results": [slot.to_dict() for slot in cut.results],
         "kept": list(cut.kept),
     }
-
-
-def _foreign_files(target: Path) -> list[str]:
-    """What lies in an old bundle's folder without being part of it, and would be lost with it."""
-    if not is_bundle(target):
-        return []
-    try:
-        known = json.loads((target / MANIFEST_FILE).read_bytes())["files"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise BundleError(f"{target} is a damaged bundle; remove it first") from None
-    return sorted(
-        path.name for path in target.iterdir() if path.name not in {*known, MANIFEST_FILE}
-    )
-
-
-def _is_empty(folder: Path) -> bool:
-    return not any(folder.iterdir())
-
-
-def _sync(folder: Path) -> None:
-    """A rename may reach the disk before what was written into the files: force them first."""
-    for path in (*folder.iterdir(), folder):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def _move_into_place(folder: Path, target: Path) -> None:
-    """Rename, or exchange with the old bundle, which the workspace then removes."""
-    target = target.resolve()  # a link such as "current" keeps pointing where it points
-    try:
-        if target.exists():
-            _replace(folder, target)
-        else:
-            folder.rename(target)
-    except OSError as error:
-        raise BundleError(f"cannot put the bundle at {target}: {error.strerror}") from None
-
-
-def _replace(folder: Path, target: Path) -> None:
-    try:
-        _exchange(folder, target)
-    except (AttributeError, OSError):  # an old C library, or a file system that cannot exchange
-        old = folder.with_name(f"{folder.name}-old")
-        target.rename(old)
-        folder.rename(target)
-        shutil.rmtree(old)
-
-
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
-
-
-def _exchange(first: Path, second: Path) -> None:
-    """Swap two folders in one step, so that whoever opens the target finds the old or the new."""
-    rename = ctypes.CDLL(
-        None, use_errno=True
-    ).renameat2  # in glibc from 2.28 on, in musl from 1.2.4
-    code = rename(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE)
-    if code:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))

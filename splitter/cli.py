@@ -4,36 +4,45 @@ from __future__ import annotations
 
 import json
 import tempfile
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
 from profiler.feed_arguments import add_feed_arguments, feeds_of
+from profiler.graph.graph import Graph
 from profiler.graph.model import load_model
-from profiler.graph.observation import observe
+from profiler.graph.observation import Observation, observe
 from profiler.graph.weights import store_model
 from profiler.links import parse_link
 from profiler.machine import available_threads
-from protocol.codecs import RawCodec
+from profiler.values import TensorSlot
+from protocol.codecs import CODEC_NAMES, Codec, RawCodec, parse_codec
 from protocol.command import CommandParser, run_command
 from protocol.console import Progress
-from splitter.bundle_writer import BundleContents, bundle_workspace, write_bundle
+from protocol.text import did_you_mean
+from splitter.bundle_writer import BundleContents, write_bundle
 from splitter.cuts import CutSpace
-from splitter.model_config import find_model_config
+from splitter.model_config import find_model_config, labels_note
 from splitter.pictures import picture_encoding
 from splitter.plan import Plan
-from splitter.planner import Situation, default_codec, make_plan
+from splitter.planner import make_plan
 from splitter.report import plan_text
 from splitter.sides import Sides, parse_side
+from splitter.weighing import Situation
+from splitter.workspace import bundle_workspace
 
 _DEFAULT_CLOUD = "cloud-cpu"
+_TENSOR_CODECS = tuple(name for name in CODEC_NAMES if not name.startswith("jpeg"))
 
 
 def run(arguments: Sequence[str] | None) -> int:
     """Run the command's body and return its exit code."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.cut is not None and options.output is None:
+        parser.error("--cut says what a bundle runs, so it needs -o BUNDLE")
     with Progress("split-plan") as progress, _workspace(options.output) as folder:
         plan, apart = _plan(options, folder, progress.advance)
     if options.json:
@@ -41,7 +50,8 @@ def run(arguments: Sequence[str] | None) -> int:
         return 0
     print(plan_text(plan))
     if options.output:
-        print(f"\nBundle written to {options.output}.")
+        runs = "" if options.cut is None else f"; it runs {options.cut}"
+        print(f"\nBundle written to {options.output}{runs}.")
         for cut, distance in apart.items():
             print(f"Head and tail of {cut}, without codec, are {distance:.1e} off the whole model.")
     return 0
@@ -60,7 +70,7 @@ def _workspace(output: Path | None) -> Iterator[Path]:
 def _plan(
     options: Namespace, folder: Path, progress: Callable[[str], None]
 ) -> tuple[Plan, dict[str, float]]:
-    link, codec = parse_link(options.link), default_codec(options.codec)
+    link, codec = parse_link(options.link), options.codec
     device, cloud = parse_side(options.device), parse_side(options.cloud)
     progress("loading")
     loaded = load_model(options.model)
@@ -74,6 +84,7 @@ def _plan(
     stored = store_model(loaded, folder)
     progress("trying the model out")
     observation = observe(stored, feeds, [codec.name, RawCodec().name])
+    notes.extend(labels_note(config.labels, _outputs(loaded.graph, observation)))
     sides = Sides(stored, observation, progress)
     situation = Situation(
         model=loaded.identity,
@@ -92,10 +103,22 @@ def _plan(
         return plan, {}
     progress("writing the bundle")
     contents = BundleContents(
-        plan, situation.space, observation.tensors, feeds, config.preprocess, config.labels
+        plan,
+        situation.space,
+        observation.tensors,
+        feeds,
+        config.preprocess,
+        config.labels,
+        options.cut,
     )
     engine = OnnxRuntimeEngine(EngineOptions(threads=available_threads()))
     return plan, write_bundle(stored, contents, engine, options.output)
+
+
+def _outputs(graph: Graph, observation: Observation) -> list[TensorSlot]:
+    """The model's outputs as they were seen."""
+    seen = [observation.tensors[name] for name in graph.outputs]
+    return [TensorSlot(each.slot.name, each.slot.dtype, each.shape) for each in seen]
 
 
 def _parser() -> CommandParser:
@@ -124,9 +147,10 @@ def _parser() -> CommandParser:
     )
     parser.add_argument(
         "--codec",
-        default="affine8",
+        type=_tensor_codec,
+        default=parse_codec("affine8"),
         metavar="CODEC",
-        help="how tensors travel: raw, float16, affine8 or affine4 (default: %(default)s)",
+        help=f"how tensors travel: {', '.join(_TENSOR_CODECS)} (default: affine8)",
     )
     add_feed_arguments(parser)
     parser.add_argument(
@@ -137,9 +161,34 @@ def _parser() -> CommandParser:
     )
     parser.add_argument("--json", action="store_true", help="print the plan as one JSON object")
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="BUNDLE", help="write a bundle that can be run"
+        "-o",
+        "--output",
+        type=_folder,
+        metavar="BUNDLE",
+        help="write a bundle that can be run",
+    )
+    parser.add_argument(
+        "--cut",
+        metavar="ID|device|cloud",
+        help="a candidate of the table that the bundle runs (default: the best)",
     )
     return parser
+
+
+def _tensor_codec(name: str) -> Codec:
+    if name not in _TENSOR_CODECS:
+        kind = "for pictures" if name.startswith("jpeg") else "unknown"
+        hint = did_you_mean(name, _TENSOR_CODECS)
+        raise ArgumentTypeError(
+            f"codec {name!r} is {kind}{hint}; tensors take {', '.join(_TENSOR_CODECS)}"
+        )
+    return parse_codec(name)
+
+
+def _folder(name: str) -> Path:
+    if not name:  # a path would take it for the working folder
+        raise ArgumentTypeError("the name is empty; name a folder")
+    return Path(name)
 
 
 if __name__ == "__main__":

@@ -5,12 +5,15 @@ Read from ``NAME.yaml`` beside ``NAME.onnx``, or from the file that the user nam
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from profiler.values import TensorSlot
 from protocol.errors import ProtocolError
 from protocol.files import read_file
 from protocol.preprocess import ImagePreprocess
@@ -66,6 +69,23 @@ def find_model_config(model: Path, named: Path | None) -> ModelConfig:
         reason = " ".join(str(error).split())
         raise PlanError(f"{path} is not valid YAML: {reason}") from None
     return _config(path, data)
+
+
+def labels_note(labels: Sequence[str], outputs: Sequence[TensorSlot]) -> list[str]:
+    """Say that no answer will show these labels, where that is so.
+
+    Args:
+        labels: Names of the classes; empty if not declared.
+        outputs: Outputs of the model, in concrete shapes.
+    """
+    if not labels:
+        return []
+    sizes = [math.prod(axis or 0 for axis in slot.shape) for slot in outputs]
+    if sizes == [len(labels)] and len(labels) in outputs[0].shape and "float" in outputs[0].dtype:
+        return []
+    shown = ", ".join(f"{slot.name} {slot.dtype} {list(slot.shape)}" for slot in outputs[:3])
+    note = f"No answer will show the {len(labels)} labels: that takes a single output of floats "
+    return [note + f"with one value for each, and the model gives {shown}."]
 
 
 def _config(path: Path, data: Any) -> ModelConfig:

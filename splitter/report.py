@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from protocol.console import paint, table
+from protocol.text import one_line
 from splitter.plan import Candidate, Machine, Plan
 
 _NAME_CHARACTERS = 40
@@ -19,7 +20,7 @@ def plan_text(plan: Plan) -> str:
     """Return the decision, the modes side by side, and what else was weighed."""
     link = plan.link
     lines = [
-        f"{plan.model.name} on {_machine(plan.device)} with {_machine(plan.cloud)}",
+        f"{one_line(plan.model.name)} on {_machine(plan.device)} with {_machine(plan.cloud)}",
         (
             f"link {link.uplink_mbps:g}/{link.downlink_mbps:g} Mbit/s up/down, "
             f"round trip {link.rtt_ms:g} ms"
@@ -37,7 +38,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def _machine(machine: Machine) -> str:
-    return f"{machine.name} ({machine.kind}, ±{machine.uncertainty:.0%})"
+    return f"{one_line(machine.name)} ({machine.kind}, ±{machine.uncertainty:.0%})"
 
 
 def _headline(plan: Plan) -> str:
@@ -107,4 +108,5 @@ def _crossing(candidate: Candidate) -> Iterator[str]:
 
 
 def _short(name: str) -> str:
+    name = one_line(name)
     return name if len(name) <= _NAME_CHARACTERS else f"...{name[3 - _NAME_CHARACTERS :]}"

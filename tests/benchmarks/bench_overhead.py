@@ -27,8 +27,10 @@ from profiler.engine import EngineOptions, OnnxRuntimeEngine
 from protocol.codecs import RawCodec, encode_tensor
 from protocol.console import table
 from splitter.bundle import Bundle, open_bundle
-from splitter.bundle_writer import BundleContents, bundle_workspace, write_bundle
-from splitter.planner import Weighing, make_plan
+from splitter.bundle_writer import BundleContents, write_bundle
+from splitter.planner import make_plan
+from splitter.weighing import Weighing
+from splitter.workspace import bundle_workspace
 from tests.splitter.helpers import prepare_file
 from tests.splitter.test_planner import situation_of
 

@@ -15,10 +15,11 @@ import pytest
 
 from protocol.preprocess import ImagePreprocess
 from splitter.bundle import Bundle, is_bundle, open_bundle
-from splitter.bundle_writer import BundleContents, bundle_workspace, write_bundle
-from splitter.errors import BundleError, ExtractionError
+from splitter.bundle_writer import BundleContents, write_bundle
+from splitter.errors import BundleError, ExtractionError, PlanError
 from splitter.extraction import disagreement, run_parts
 from splitter.planner import make_plan
+from splitter.workspace import bundle_workspace
 from tests.splitter.helpers import ENGINE, Prepared, prepare_file
 from tests.splitter.test_planner import situation_of
 from tests.zoo import ZooModel, chain_cnn, dead_branches, multi_output, noise, parsed
@@ -102,6 +103,23 @@ def test_an_old_bundle_is_replaced_and_something_else_never(tmp_path: Path) -> N
             make_bundle(path, tmp_path)
     assert (other / "cat.jpg").read_bytes() == b"cat"
     assert file.read_text() == "mine"
+
+
+def test_any_weighed_cut_can_be_the_one_that_runs(tmp_path: Path) -> None:
+    make_bundle(tmp_path / "b", tmp_path)
+    planned = open_bundle(tmp_path / "b")
+    for item in planned.plan["candidates"]:
+        make_bundle(tmp_path / "b", tmp_path, cut=item["cut"])
+        bundle = open_bundle(tmp_path / "b")
+        assert (bundle.cut_id, bundle.decision) == (item["cut"], item["decision"])
+        assert set(bundle.cuts) == {*planned.cuts, item["cut"]}
+        assert bundle.plan == planned.plan
+
+
+def test_an_unknown_cut_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="the plan has no cut 'cut-0'; it has device, cloud, cut-"):
+        make_bundle(tmp_path / "b", tmp_path, cut="cut-0")
+    assert not (tmp_path / "b").exists()
 
 
 def test_a_failing_part_leaves_the_old_bundle(tmp_path: Path) -> None:

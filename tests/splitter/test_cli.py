@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +17,7 @@ import pytest
 
 import splitter
 from splitter.bundle import open_bundle
-from tests.zoo import batch_concat, chain_cnn, runtime_operator
+from tests.zoo import batch_concat, chain_cnn, loop_state, runtime_operator
 
 PREDICTED = {
     "latency_ms", "device_ms", "encode_ms", "uplink_ms", "queue_ms", "decode_ms", "cloud_ms",
@@ -141,8 +145,22 @@ def assert_one_line(process: subprocess.CompletedProcess[str], message: str) -> 
         (["chain.onnx", "--cloud", "clod-cpu"], "did you mean 'cloud-cpu'"),
         (["chain.onnx", "--link", "fast"], "20mbps"),
         (["chain.onnx", "--link", "0mbps"], "0mbps"),
-        (["chain.onnx", "--codec", "affine9"], "affine9"),
-        (["chain.onnx", "--codec", "jpeg90"], "for pictures"),
+        (["chain.onnx", "--link", "5e-324mbps"], "out of range"),
+        (["chain.onnx", "--link", "1e308mbps"], "out of range"),
+        (["chain.onnx", "--codec", "affine9"], "did you mean 'affine8'"),
+        (["chain.onnx", "--codec", "jpeg90"], "tensors take raw, float16, affine8, affine4"),
+        (["chain.onnx", "--codec", "jpeg77"], "is for pictures"),
+        (["chain.onnx", "--device", "/dev/zero"], "it is a device, not a file"),
+        (["chain.onnx", "--device", "."], "it is a folder, not a file"),
+        (["chain.onnx", "--model-config", "/dev/zero"], "it is a device, not a file"),
+        (["chain.onnx", "--feed", "."], "it is a folder, not a file"),
+        (["/dev/zero"], "it is a device, not a file"),
+        (["chain.onnx", "--cut", "cloud"], "needs -o BUNDLE"),
+        (["chain.onnx", "-o", "new/a/b", "--cut", "cut-0"], "the plan has no cut 'cut-0'"),
+        (["chain.onnx", "-o", ""], "the name is empty"),
+        (["chain.onnx", "-o", "."], "holds the working folder"),
+        (["chain.onnx", "-o", "n" * 300], "File name too long"),
+        (["chain.onnx", "-o", "new/a/b", "--link", "fast"], "is no rate"),
         (["chain.onnx", "--feed", "none.npz"], "none.npz"),
         (["chain.onnx", "--feed", "garbage.onnx"], "not a readable .npz"),
         (["chain.onnx", "--model-config", "none.yaml"], "none.yaml"),
@@ -170,7 +188,66 @@ def test_a_mistake_is_one_line_and_exit_code_2(
     given = [pair for pair in defaults if pair[0] not in arguments]
     process = split_plan(*arguments, *(word for pair in given for word in pair), cwd=tmp_path)
     assert_one_line(process, message)
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith((".", "new"))]
+
+
+def test_a_bundle_runs_the_cut_that_is_asked_for(model: Path, tmp_path: Path) -> None:
+    options = (model, "--device", "pi4", "--link", "20mbps")
+    ids = [item["cut"] for item in plan_json(*options)["candidates"]]
+    wanted = next(cut for cut in reversed(ids) if cut.startswith("cut-"))
+    process = split_plan(*options, "-o", tmp_path / "b", "--cut", wanted)
+    assert process.returncode == 0, process.stderr
+    assert f"it runs {wanted}" in process.stdout
+    assert open_bundle(tmp_path / "b").cut_id == wanted
+
+
+def test_labels_that_no_answer_will_show_are_noted(model: Path) -> None:
+    model.with_suffix(".yaml").write_text("labels: l.txt\n")
+    model.with_name("l.txt").write_text("cat\ndog\n")
+    notes = plan_json(model, "--device", "pi4", "--link", "20mbps")["notes"]
+    assert any(note.startswith("No answer will show the 2 labels") for note in notes)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_however_it_is_ended_no_child_goes_on(number: signal.Signals, tmp_path: Path) -> None:
+    """The trial of a Loop without end is running when the signal comes."""
+    path = tmp_path / "endless.onnx"
+    path.write_bytes(loop_state().proto.SerializeToString())
+    np.savez(tmp_path / "f.npz", **{**loop_state().feeds, "n": np.array(1 << 62)})
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    command = [sys.executable, "-m", "splitter.cli", str(path), "--device", "pi4", "-o"]
+    command += [str(tmp_path / "new" / "b"), "--link", "1mbps", "--feed", str(tmp_path / "f.npz")]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "", "TMPDIR": str(scratch)},
+    ) as process:
+        child = wait_for_trial(scratch, process)
+        process.send_signal(number)
+        output, errors = process.communicate()
+    expected = -number if number == signal.SIGKILL else 128 + number
+    assert (process.returncode, output, errors) == (expected, "", "")
+    # A handle of a process becomes readable when the process has ended.
+    assert select.select([child], [], [], 60)[0] == [child]
+    os.close(child)
+    if number != signal.SIGKILL:
+        assert list(scratch.iterdir()) == []
+        assert not (tmp_path / "new").exists()
+
+
+def wait_for_trial(scratch: Path, process: subprocess.Popen[str]) -> int:
+    """Wait until the child has begun its run; return a handle of it."""
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            raise AssertionError((process.wait(0.05), process.communicate()))
+        for path in scratch.glob("headtail-*/result.json"):
+            if '"run"' in path.read_text():
+                children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+                (child,) = children.split()
+                return os.pidfd_open(int(child))
 
 
 def test_exports_are_sorted_and_load() -> None:

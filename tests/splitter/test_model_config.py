@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from profiler.values import TensorSlot
 from splitter.errors import PlanError
-from splitter.model_config import ModelConfig, find_model_config
+from splitter.model_config import ModelConfig, find_model_config, labels_note
 
 PREPROCESS = "preprocess: {height: 4, width: 4, mean: [0, 0, 0], std: [1, 1, 1]}\n"
 
@@ -84,3 +85,30 @@ def test_mistakes_are_told_at_once(config: Path, text: str, message: str) -> Non
 def test_a_config_that_has_no_end_is_refused(named: str, tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="not a file"):
         find_model_config(tmp_path / "m.onnx", Path(named))
+
+
+class TestLabels:
+    TEN = tuple("0123456789")
+
+    @pytest.mark.parametrize("shape", [(1, 10), (10,), (1, 10, 1, 1)])
+    def test_that_fit_the_output_need_no_note(self, shape: tuple[int, ...]) -> None:
+        assert labels_note(self.TEN, [TensorSlot("y", "float32", shape)]) == []
+
+    def test_that_are_not_declared_need_none(self) -> None:
+        assert labels_note((), [TensorSlot("y", "float32", (1, 1000))]) == []
+
+    @pytest.mark.parametrize(
+        "outputs",
+        [
+            [TensorSlot("y", "float32", (1, 1001))],
+            [TensorSlot("y", "float32", (2, 5))],
+            [TensorSlot("y", "int64", (1, 10))],
+            [TensorSlot("y", "float32", (1, 10)), TensorSlot("z", "float32", (1, 10))],
+        ],
+    )
+    def test_that_no_answer_can_show_are_told_with_the_outputs(
+        self, outputs: list[TensorSlot]
+    ) -> None:
+        (note,) = labels_note(self.TEN, outputs)
+        assert note.startswith("No answer will show the 10 labels")
+        assert f"y {outputs[0].dtype} {list(outputs[0].shape)}" in note
