@@ -81,12 +81,12 @@ class FolderContent:
 def read_folder(folder: Path) -> FolderContent:
     """Look for models in a folder: ``.onnx`` files, bundle folders, or the folder itself a bundle.
 
-    Other files and hidden entries are passed over.
+    Other files and hidden entries are passed over. The path of a file is read as that model.
 
     Raises:
         RepositoryError: There is no such folder, or nothing in it can be served.
     """
-    if not folder.is_dir():
+    if not folder.exists():
         raise RepositoryError(f"there is no folder {folder}; give a folder with .onnx models")
     entries: list[ModelEntry] = []
     problems: list[str] = []
@@ -103,7 +103,7 @@ def read_folder(folder: Path) -> FolderContent:
 
 
 def _candidates(folder: Path) -> list[Path]:
-    if is_bundle(folder):
+    if not folder.is_dir() or is_bundle(folder):
         return [folder]
     try:
         paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
@@ -115,6 +115,8 @@ def _candidates(folder: Path) -> list[Path]:
 def _read(path: Path) -> ModelEntry | str:
     """The model at a path, or why it cannot be served."""
     try:
+        if not path.is_dir() and not path.is_file():
+            return f"{path} is neither a file nor a folder"  # reading a pipe might never end
         return _bundle_entry(path) if path.is_dir() else _bare_entry(path)
     except Exception as error:  # noqa: BLE001 (one bad file must not keep the rest from serving)
         text = str(error)

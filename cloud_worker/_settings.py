@@ -54,6 +54,11 @@ class WorkerSettings:
             raise WorkerError(
                 f"the worker's name has {len(self.name)} characters; give 1 to {_LONGEST_NAME}"
             )
+        if not self.name.isprintable():  # neither are bytes of a command line that are no text
+            raise WorkerError(
+                f"the worker's name {self.name!a} holds control characters or bytes that are no "
+                "text; give letters, digits and signs"
+            )
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, int) and not 1 <= value <= _HIGHEST:

@@ -5,6 +5,7 @@ Light until a tail must be cut or a bare model read: that needs onnx.
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, get_args
@@ -82,17 +83,28 @@ class TailLoader:
     def _bundled(self, entry: ModelEntry, key: TailKey) -> StoppableSession | None:
         for folder in entry.bundles:
             try:
-                bundle = _open_same(folder, entry)
+                session = self._from_bundle(folder, entry, key)
             except (BundleError, LoadError):
                 if entry.bare is None and len(entry.bundles) == 1:
                     raise
                 continue  # damaged or replaced; the same model lies elsewhere, too
-            for cut in bundle.cuts.values():
-                frontier = {tensor.slot.name for tensor in cut.frontier}
-                results = {slot.name for slot in cut.results}
-                if cut.tail and frontier == set(key.frontier) and results >= set(key.results):
-                    return self._engine.load(cut.tail)
+            if session is not None:
+                return session
         return None
+
+    def _from_bundle(
+        self, folder: Path, entry: ModelEntry, key: TailKey
+    ) -> StoppableSession | None:
+        while True:
+            bundle = _open_same(folder, entry)
+            tail = _bundled_tail(bundle, key)
+            if tail is None:
+                return None
+            session = self._engine.load(tail)
+            # A new bundle may have taken its place since, with another tail of the same file name.
+            if open_bundle(folder, verify=False) == bundle:
+                return session
+            session.close()
 
     def _from_whole(self, entry: ModelEntry, key: TailKey) -> StoppableSession:
         loaded = _load_whole(entry)
@@ -103,8 +115,11 @@ class TailLoader:
                 return session
         from splitter.extraction import extract_tail
 
-        folder = self._folder(key.model)
-        return self._engine.load(extract_tail(loaded, key.frontier, key.results, folder))
+        tail = extract_tail(loaded, key.frontier, key.results, self._folder(key.model))
+        try:
+            return self._engine.load(tail)
+        finally:
+            tail.unlink()  # one for each cut that somebody asks for; the weights stay
 
     def _folder(self, sha256: str) -> Path:
         """Where the tails of a model lie; they share the weights written for the first of them."""
@@ -132,11 +147,28 @@ class TailLoader:
         return None
 
 
+def _bundled_tail(bundle: Bundle, key: TailKey) -> Path | None:
+    for cut in bundle.cuts.values():
+        frontier = {tensor.slot.name for tensor in cut.frontier}
+        results = {slot.name for slot in cut.results}
+        if cut.tail and frontier == set(key.frontier) and results >= set(key.results):
+            return cut.tail
+    return None
+
+
 def _open_same(folder: Path, entry: ModelEntry) -> Bundle:
     bundle = open_bundle(folder)
     if bundle.model.sha256 != entry.sha256:
         raise LoadError(f"{folder} holds another model now; restart the worker to serve it")
     return bundle
+
+
+def _any_same(entry: ModelEntry) -> Bundle:
+    """A bundle that still holds the model."""
+    for folder in entry.bundles[:-1]:
+        with contextlib.suppress(BundleError, LoadError):
+            return _open_same(folder, entry)
+    return _open_same(entry.bundles[-1], entry)
 
 
 def _load_whole(entry: ModelEntry) -> LoadedModel:
@@ -148,7 +180,7 @@ def _load_whole(entry: ModelEntry) -> LoadedModel:
             "pip install 'headtail[worker]'"
         ) from None
     if entry.bare is None:
-        return load_model(open_bundle(entry.bundles[0]).full)
+        return load_model(_any_same(entry).full)
     loaded = load_model(entry.bare)
     if loaded.identity.sha256 != entry.sha256:
         raise LoadError(f"{entry.bare} has changed; restart the worker to serve it")

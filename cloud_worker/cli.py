@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import signal
 import sys
@@ -9,12 +10,13 @@ from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cloud_worker._log import Log
 from cloud_worker._repository import read_folder
 from cloud_worker._server import Worker
 from cloud_worker._settings import WorkerSettings
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
 from profiler.machine import available_threads
-from protocol import CommandParser, one_line, run_command
+from protocol import CommandParser, SystemClock, one_line, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +26,7 @@ _MIB = 1 << 20
 # turn. Beside such a thread the slowest tenth of frames took 10 ms and more at the default of 5 ms,
 # and 5 to 6 ms at this; without one there is no difference to be measured.
 _SWITCH_INTERVAL_S = 0.0005
+_LOG_CLOSE_S = 0.2
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -34,12 +37,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
-    settings = WorkerSettings(name=options.name, credit_bytes=options.credit_mb * _MIB)
-    engine = OnnxRuntimeEngine(EngineOptions(threads=options.threads or available_threads()))
+    settings = WorkerSettings(
+        name=options.name,
+        credit_bytes=options.credit_mb * _MIB,
+        run_limit_ms=options.run_limit_s * 1000,
+    )
+    # Shapes may vary from request to request, and an arena keeps the memory of the largest: after
+    # one request for 2.4 GB it held them until the session was closed. Without one, a classifier
+    # whose shapes stay the same was as fast as with it.
+    threads = options.threads or available_threads()
+    engine = OnnxRuntimeEngine(EngineOptions(threads=threads, arena=False))
     content = read_folder(options.models)
     for problem in content.problems:
         _say(f"not served: {problem}")
-    worker = Worker(content.models, engine, bind=options.bind, settings=settings)
+    _take_all_descriptors()
+    log = Log(sys.stderr, SystemClock())
+    worker = Worker(content.models, engine, bind=options.bind, settings=settings, log=log)
     if not _is_local(worker.address):
         _say(
             f"warning: {worker.address} can be reached from other machines, and the traffic is "
@@ -48,8 +61,10 @@ def _run(arguments: Sequence[str] | None) -> int:
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     _stop_on_signals(worker)
     with worker:
-        print(f"serving {len(content.models.entries())} models on {worker.address}", flush=True)
+        count = len(content.models.entries())
+        print(f"serving {count} model{'s' * (count != 1)} on {worker.address}", flush=True)
         worker.join()
+    log.close(_LOG_CLOSE_S)
     return 0
 
 
@@ -62,8 +77,8 @@ def _parser() -> CommandParser:
         "--models",
         type=Path,
         required=True,
-        metavar="DIR",
-        help="folder of .onnx models and bundles",
+        metavar="PATH",
+        help="folder of .onnx models and bundles, or one model",
     )
     parser.add_argument(
         "--bind",
@@ -87,7 +102,16 @@ def _parser() -> CommandParser:
         type=_count,
         default=defaults.credit_bytes // _MIB,
         metavar="N",
-        help="MiB that one agent may have unanswered (default: %(default)s)",
+        help="MiB that one agent may have unanswered, and largest request, also once decoded "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--run-limit-s",
+        type=_count,
+        default=defaults.run_limit_ms // 1000,
+        metavar="N",
+        help="seconds after which a request is given up, whatever its deadline "
+        "(default: %(default)s)",
     )
     return parser
 
@@ -96,6 +120,20 @@ def _count(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
     return int(text)
+
+
+def _take_all_descriptors() -> None:
+    """Raise the soft limit of file descriptors, of which each connection takes one.
+
+    At the limit, ZeroMQ's thread tries to accept a connection again and again, without a pause.
+    """
+    try:
+        import resource
+    except ImportError:
+        return  # not on this system
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _stop_on_signals(worker: Worker) -> None:

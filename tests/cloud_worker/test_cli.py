@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import resource
 import signal
 import subprocess
 import sys
@@ -15,7 +17,7 @@ import pytest
 from cloud_worker.cli import main
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
 from profiler.graph.model import load_model
-from protocol import Failure, FailureCode, Goodbye, RefusalCode, Refuse, Result
+from protocol import Failure, FailureCode, Goodbye, Ping, Pong, RefusalCode, Refuse, Result
 from tests.cloud_worker import gated_worker
 from tests.cloud_worker.bundles import save_bundle
 from tests.cloud_worker.support import arrays, hello, tensor
@@ -83,7 +85,7 @@ def test_serves_two_cuts_and_ends_well(models: Path, connect: Connect) -> None:
     session = OnnxRuntimeEngine(EngineOptions(threads=1)).load(models / "net.onnx")
     expected = session.run({"image": IMAGE})["answer"]
     with started(models, "--name", "rack-7", "--threads", "1", "--credit-mb", "3") as worker:
-        assert worker.ready == f"serving 1 models on {worker.address}"
+        assert worker.ready == f"serving 1 model on {worker.address}"
         assert worker.address.startswith("tcp://127.0.0.1:")
         whole, split = connect(worker.address), connect(worker.address)
         welcome = whole.welcome(**offer(models, "image"))
@@ -95,9 +97,15 @@ def test_serves_two_cuts_and_ends_well(models: Path, connect: Connect) -> None:
         assert isinstance(two, Result)
         np.testing.assert_array_equal(arrays(one.tensors)["answer"], expected)
         np.testing.assert_allclose(arrays(two.tensors)["answer"], expected, rtol=1e-6)
-        assert worker.end(signal.SIGTERM) == (0, "")
-        for peer in (whole, split):
-            assert isinstance(peer.receive(), Goodbye)
+        split.send(Goodbye(split.session, "\x1b[2Jdone"))
+        assert isinstance(whole.ask(Ping(whole.session, 9)), Pong)
+        code, log = worker.end(signal.SIGTERM)
+        assert code == 0
+        first, second, third = log.splitlines()
+        for line in (first, second):
+            assert re.fullmatch(r"20\S+T\S+ agent [0-9a-f]{8} joined: net at cut-1", line)
+        assert third.endswith(" left cut-1: [2Jdone")
+        assert isinstance(whole.receive(), Goodbye)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -123,7 +131,7 @@ def test_signal_while_a_request_is_computed(
         worker.process.stdin.flush()
         assert isinstance(peer.receive(), Result)
         assert isinstance(peer.receive(), Goodbye)
-        assert worker.end() == (0, "")
+        assert worker.end()[0] == 0
 
 
 def test_second_signal_ends_at_once(models: Path, connect: Connect) -> None:
@@ -155,18 +163,38 @@ def test_bundles_are_served_without_onnx(models: Path, tmp_path: Path, connect: 
         assert isinstance(other, Refuse)
         assert other.code is RefusalCode.LOAD_FAILED
         assert "headtail[worker]" in other.text
-        assert worker.end(signal.SIGTERM) == (0, "")
+        code, log = worker.end(signal.SIGTERM)
+        assert code == 0
+        assert "refused (load_failed)" in log.splitlines()[-1]
 
 
 def test_what_cannot_be_served_is_named(models: Path) -> None:
     (models / "broken.onnx").write_bytes(b"no model")
     with started(models) as worker:
-        assert worker.ready.startswith("serving 1 models on ")
+        assert worker.ready.startswith("serving 1 model on ")
         code, errors = worker.end(signal.SIGTERM)
     assert code == 0
     [line] = errors.splitlines()
     assert line.startswith("not served: ")
     assert "broken.onnx" in line
+
+
+def test_one_model_is_served_as_a_file(models: Path, connect: Connect) -> None:
+    with started(models / "net.onnx") as worker:
+        connect(worker.address).welcome(**offer(models, "image"))
+
+
+def test_descriptors_up_to_the_hard_limit_are_taken(models: Path) -> None:
+    lowered = (
+        "import resource, sys\n"
+        "_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (min(64, hard), hard))\n"
+        "from cloud_worker.cli import main\n"
+        "sys.exit(main())"
+    )
+    with started(models, command=("-c", lowered)) as worker:
+        soft, hard = resource.prlimit(worker.process.pid, resource.RLIMIT_NOFILE)
+        assert soft == hard
 
 
 def test_open_address_warns(models: Path) -> None:
@@ -191,6 +219,9 @@ def test_open_address_warns(models: Path) -> None:
         (["--models", "{models}", "--credit-mb", "-1"], ["--credit-mb"]),
         (["--models", "{models}", "--credit-mb", "999999999"], ["credit"]),
         (["--models", "{models}", "--name", ""], ["name"]),
+        (["--models", "{models}", "--name", "rack-\udcff"], ["name", "no text"]),
+        (["--models", "{models}", "--name", "rack\x07"], ["name", "control characters"]),
+        (["--models", "{models}", "--run-limit-s", "0"], ["--run-limit-s"]),
         (["--models", "{models}", "--thraeds", "1"], ["--thraeds"]),
     ],
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,6 +98,26 @@ def test_unreadable_entries_are_named_and_the_rest_is_served(models: Path) -> No
     for problem, name in zip(content.problems, ("broken.onnx", "damaged", "notes"), strict=True):
         assert str(models / name) in problem
         assert "\n" not in problem
+
+
+def test_what_is_no_file_is_named_and_not_read(models: Path) -> None:
+    os.mkfifo(models / "pipe.onnx")
+    (models / "folder.onnx").mkdir()
+    (models / "nowhere.onnx").symlink_to("missing")
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as made:
+        made.bind(os.path.relpath(models / "socket.onnx"))  # such addresses are short
+        content = read_folder(models)
+    assert [entry.name for entry in content.models.entries()] == ["net"]
+    names = ("folder.onnx", "nowhere.onnx", "pipe.onnx", "socket.onnx")
+    for problem, name in zip(content.problems, names, strict=True):
+        assert str(models / name) in problem
+
+
+def test_one_model_may_be_given_as_a_file(models: Path) -> None:
+    (models / "broken.onnx").write_bytes(b"not looked at")
+    content = read_folder(models / "net.onnx")
+    assert [entry.bare for entry in content.models.entries()] == [models / "net.onnx"]
+    assert content.problems == ()
 
 
 def test_symlinked_folder_is_read(models: Path, tmp_path: Path) -> None:

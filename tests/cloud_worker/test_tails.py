@@ -195,11 +195,60 @@ def test_cut_tails_lie_in_a_private_folder_that_goes_away(
     source = loader()
     source.load(key(models, "skip"))
     [path] = engine.loaded
-    assert path.stat().st_mode
     assert path.parents[1].stat().st_mode & 0o077 == 0
     assert sorted(models.iterdir()) == [models / "net.onnx"]
     source.close()
-    assert not path.exists()
+    assert not path.parents[1].exists()
+
+
+def test_cut_tails_do_not_pile_up(
+    models: Path, engine: Recorder, loader: Callable[[], TailLoader]
+) -> None:
+    source = loader()
+    first = source.load(key(models, "skip"))
+    folder = engine.loaded[0].parent
+    kept = sorted(folder.iterdir())
+    second = source.load(key(models, "hidden", "skip"))
+    assert sorted(folder.iterdir()) == kept
+    assert not engine.loaded[0].exists()
+    for session in (first, second):
+        np.testing.assert_allclose(answer(session), ANSWER, rtol=1e-6)
+
+
+def test_bundle_that_is_replaced_while_it_is_read(models: Path, tmp_path: Path) -> None:
+    wanted = key(models, "skip")
+    bundle = save_bundle(models / "net.onnx", tmp_path / "bundle")
+
+    class Replacing(Recorder):
+        def load(self, path: Path) -> Any:
+            session = super().load(path)
+            if len(self.loaded) == 1:
+                bundle.rename(tmp_path / "old")
+                save_bundle(models / "net.onnx", bundle, ("hidden", "skip"))
+            return session
+
+    engine = Replacing()
+    source = TailLoader(read_folder(bundle).models, engine)
+    session = source.load(wanted)
+    assert len(engine.loaded) == 2  # the second one was cut out of the whole model
+    np.testing.assert_allclose(answer(session), ANSWER, rtol=1e-6)
+    source.close()
+
+
+def test_one_of_two_bundles_now_holds_another_model(
+    models: Path, tmp_path: Path, engine: Recorder
+) -> None:
+    wanted = key(models, "hidden", "skip")
+    folder = tmp_path / "served"
+    folder.mkdir()
+    for name in ("a", "b"):
+        save_bundle(models / "net.onnx", folder / name)
+    source = TailLoader(read_folder(folder).models, engine)
+    (folder / "a").rename(tmp_path / "old")
+    save_net(models / "net.onnx", weight=7.0)
+    save_bundle(models / "net.onnx", folder / "a")
+    np.testing.assert_allclose(answer(source.load(wanted)), ANSWER, rtol=1e-6)
+    source.close()
 
 
 @pytest.mark.parametrize(
