@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import resource
 import signal
 import threading
 from collections.abc import Sequence
@@ -56,9 +58,17 @@ def _emulate(arguments: Sequence[str] | None) -> int:
         uplink = BandwidthTrace.from_csv(options.trace).faster(options.trace_speed)
     settings = LinkSettings(uplink, downlink, options.rtt, options.jitter)
 
+    _allow_many_connections()
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     with EmulatedLink(options.to, settings, options.listen) as link:
         print(f"ready {link.address} -> {options.to}", flush=True)
         stop.wait()
     return 0
+
+
+def _allow_many_connections() -> None:
+    """Take as many descriptors as the system grants without asking; each connection needs two."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # some systems say "unlimited" and mean less
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
-import select
 import socket
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +17,7 @@ from protocol.emulator.connection import Connection
 from protocol.emulator.errors import EmulatorClosedError
 from protocol.emulator.lane import Lane
 from protocol.emulator.listener import Listener, prepare, size_buffers
+from protocol.emulator.readiness import READ, WRITE, Readiness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,13 +27,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_ACCEPT_AGAIN_S = 0.1
+
 
 class LinkLoop:
-    """Owns every socket of one emulated link; other threads hand it calls.
-
-    ``select`` and not ``epoll``: its timeout counts microseconds, epoll's milliseconds, which
-    would round every small message up.
-    """
+    """Owns every socket of one emulated link; other threads hand it calls."""
 
     def __init__(
         self,
@@ -55,6 +55,8 @@ class LinkLoop:
         self._wake, self._woken = socket.socketpair()
         self._wake.setblocking(False)
         self._woken.setblocking(False)
+        self._readiness = Readiness()
+        self._accept_from_s = -math.inf
         self._closing = threading.Event()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="emulated-link", daemon=True)
@@ -149,6 +151,7 @@ class LinkLoop:
                 connection.abort()
             self.connections.clear()
             self._listener.close()
+            self._readiness.close()
             self._ended.set()
             self._refuse_calls()
             self._wake.close()
@@ -160,7 +163,7 @@ class LinkLoop:
         if self._woken in readable:
             self._answer_calls(now_s)
         if self._listener.socket in readable:
-            self._accept()
+            self._accept(now_s)
         for connection in self.connections:
             if not connection.dead:
                 self._move(connection, readable, writable, now_s)
@@ -170,25 +173,29 @@ class LinkLoop:
         with self.progress:
             self.progress.notify_all()
 
-    def _wait(self) -> tuple[set[socket.socket], set[socket.socket]]:
-        readers, writers = [self._woken], []
-        if self._listener.socket is not None:
-            readers.append(self._listener.socket)
+    def _wait(self) -> tuple[set[object], set[object]]:
+        now_s = time.monotonic()
+        wanted: defaultdict[socket.socket, int] = defaultdict(int)
+        wanted[self._woken] = READ
+        next_s = min(lane.next_event_s() for lane in self._lanes)
+        if self._accept_from_s > now_s:
+            next_s = min(next_s, self._accept_from_s)
+        elif self._listener.socket is not None:
+            wanted[self._listener.socket] = READ
         for connection in self.connections:
             if connection.swallowing:
-                readers += connection.open_ends()
+                for end in connection.open_ends():
+                    wanted[end] |= READ
             elif connection.connecting:
-                writers += [connection.worker] if connection.worker is not None else []
+                if connection.worker is not None:
+                    wanted[connection.worker] |= WRITE
             else:
                 for pipe, lane in zip(connection.pipes, self._lanes, strict=True):
                     if lane.takes_from(pipe):
-                        readers.append(pipe.source)
+                        wanted[pipe.source] |= READ
                     if pipe.overdue_bytes:
-                        writers.append(pipe.sink)
-        next_s = min(lane.next_event_s() for lane in self._lanes)
-        timeout_s = None if next_s == math.inf else max(0, next_s - time.monotonic())
-        readable, writable, _ = select.select(readers, writers, [], timeout_s)
-        return set(readable), set(writable)
+                        wanted[pipe.sink] |= WRITE
+        return self._readiness.wait(wanted, None if next_s == math.inf else max(0, next_s - now_s))
 
     @property
     def _lanes(self) -> tuple[Lane, Lane]:
@@ -197,8 +204,8 @@ class LinkLoop:
     def _move(
         self,
         connection: Connection,
-        readable: set[socket.socket],
-        writable: set[socket.socket],
+        readable: set[object],
+        writable: set[object],
         now_s: float,
     ) -> None:
         if connection.swallowing:
@@ -215,24 +222,33 @@ class LinkLoop:
             if pipe.source in readable and not connection.dead and lane.takes_from(pipe):
                 lane.read(pipe, now_s)
 
-    def _accept(self) -> None:
+    def _accept(self, now_s: float) -> None:
         if self._listener.socket is None:
             return
+        worker = None
         try:
+            # First what we need ourselves, so that an agent is not taken on for nothing.
+            if not self._blackholed:
+                worker = socket.socket(self._family, socket.SOCK_STREAM)
             agent, _ = self._listener.socket.accept()
-        except OSError:  # The agent gave up between its connect and our accept.
-            return
+        except OSError as error:
+            if worker is not None:
+                worker.close()
+            if error.errno in _NO_ROOM:
+                # The agents wait in the listener's queue until there is room again.
+                self._accept_from_s = now_s + _ACCEPT_AGAIN_S
+            return  # else the agent gave up between its connect and our accept
         self.accepted_connections += 1
         _tune(agent)
-        if self._blackholed:
-            self.connections.append(Connection(agent, None))
-            return
-        worker = socket.socket(self._family, socket.SOCK_STREAM)
+        connection = Connection(agent, worker)
+        self.connections.append(connection)
+        if worker is not None:
+            self._connect(connection, worker)
+
+    def _connect(self, connection: Connection, worker: socket.socket) -> None:
         prepare(worker, self.downlink.queue_bytes, self.uplink.queue_bytes)
         _tune(worker)
-        connection = Connection(agent, worker)
         self._size_buffers(connection)
-        self.connections.append(connection)
         try:
             worker.connect(self._target)
         except BlockingIOError:
