@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from device_agent._decisions import Loss, backoff_s, refusal_reason
+from device_agent._decisions import Loss, refusal_reason
 from device_agent._link_values import (
     LONG_AGO,
     LinkCounters,
@@ -22,7 +22,9 @@ from device_agent._link_values import (
     LinkSession,
     LinkState,
     OpenRequest,
+    Waits,
 )
+from device_agent._requests import ReplyKind, RequestBook
 from device_agent.answers import Reason
 from protocol import (
     CreditLedger,
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
     from protocol import EncodedTensor
 
 _NEVER = float("inf")
-_REMEMBERED = 1024  # given-up requests; beyond it a late reply would count as a duplicate
 
 
 class WorkerLink:
@@ -72,15 +73,11 @@ class WorkerLink:
         self.counters = LinkCounters()
         self._hello = hello
         self._policy = policy
-        self._jitter = jitter
-        self._attempt = 0  # waits since the last session that answered a request
+        self._waits = Waits(policy, jitter)
         self._hello_due_s = LONG_AGO
         self._hello_sent_s = LONG_AGO
         self._session: LinkSession | None = None  # exactly while WELCOMED
-        # One count for pings and requests, never reset: a reply is known by its number alone.
-        self._number = 0
-        self._pending: dict[int, bytes] = {}  # number to the session that it was sent under
-        self._given_up: dict[int, float] = {}  # number to the time of it, oldest first
+        self._book = RequestBook()
 
     # What must be sent.
 
@@ -93,8 +90,7 @@ class WorkerLink:
         if self._session is not None:
             if now_s < self._ping_due_s(self._session):
                 return None
-            self._number += 1
-            return Ping(self._session.terms.session, self._number)
+            return Ping(self._session.terms.session, self._book.count())
         if self.state is LinkState.HELLO_SENT or now_s < self._hello_due_s:
             return None
         return self._hello
@@ -144,7 +140,7 @@ class WorkerLink:
         if obstacle is not None or self._session is None:
             return obstacle or Reason.NO_SESSION
         terms = self._session.terms
-        request = Request(terms.session, self._number + 1, deadline_ms, tensors)
+        request = Request(terms.session, self._book.next_number, deadline_ms, tensors)
         try:
             size = message_bytes(request)
         except FrameError:
@@ -154,21 +150,23 @@ class WorkerLink:
             return Reason.TOO_LARGE
         if not self._session.ledger.spend(request.number, size):
             return Reason.NO_CREDIT
-        self._number = request.number
-        self._pending[request.number] = terms.session
+        self._book.open(terms.session)
         return OpenRequest(request, size)
 
     def is_pending(self, number: int) -> bool:
         """Whether a request still waits for its reply."""
-        return number in self._pending
+        return self._book.session_of(number) is not None
 
     def give_up(self, number: int, now_s: float) -> None:
         """A frame no longer waits; its credit stays spent until the worker has replied."""
-        session = self._pending.pop(number, None)
-        if session is not None:
-            if self._session is not None and session == self._session.terms.session:
-                self._session.owed.add(number)
-            self._remember(number, now_s)
+        session = self._book.session_of(number)
+        if session is None:
+            return
+        if self._session is not None and session == self._session.terms.session:
+            self._session.owed.add(number)
+        forgotten = self._book.give_up(number, now_s)
+        if self._session is not None:
+            self._session.owed.difference_update(forgotten)
 
     # What arrives.
 
@@ -202,30 +200,24 @@ class WorkerLink:
             self._lose(Loss.DISCONNECTED, now_s)
 
     def _reply(self, reply: Result | Failure, now_s: float) -> Result | Failure | None:
-        number = reply.number
         if isinstance(reply, Failure) and reply.code is FailureCode.UNKNOWN_SESSION:
             self._forgotten(reply, now_s)
-        elif number in self._given_up:
-            self.counters.late += 1
-            del self._given_up[number]
-            self._settle(number)
-        elif number not in self._pending:
-            known = 0 < number <= self._number
-            self.counters.duplicates += known
-            self.counters.foreign += not known
-        elif self._pending[number] != reply.session:
-            self.counters.foreign += 1
-        else:
-            del self._pending[number]
-            self.counters.replies += 1
-            self._settle(number)
-            if isinstance(reply, Failure):
-                self._failed(reply, now_s)
-            elif self._session is not None:
-                self._session.proven = True
-                self._attempt = 0
-            return reply
-        return None
+            return None
+        kind = self._book.take(reply.number, reply.session)
+        if kind in (ReplyKind.AWAITED, ReplyKind.LATE):
+            self._settle(reply.number)
+        self.counters.late += kind is ReplyKind.LATE
+        self.counters.duplicates += kind is ReplyKind.DUPLICATE
+        self.counters.foreign += kind is ReplyKind.FOREIGN
+        if kind is not ReplyKind.AWAITED:
+            return None
+        self.counters.replies += 1
+        if isinstance(reply, Failure):
+            self._failed(reply, now_s)
+        elif self._session is not None:
+            self._session.proven = True
+            self._waits.begin_anew()
+        return reply
 
     def _settle(self, number: int) -> None:
         """The worker has done with a request, so its credit is free again."""
@@ -234,7 +226,7 @@ class WorkerLink:
             self._session.ledger.release(number)
 
     def _failed(self, failure: Failure, now_s: float) -> None:
-        wait_s = self._asked_wait_s(failure)
+        wait_s = self._waits.asked_s(failure)
         if failure.code is FailureCode.BUSY and self._session is not None:
             self._session.held_until_s = now_s + wait_s
         elif failure.code is FailureCode.DRAINING:
@@ -248,7 +240,7 @@ class WorkerLink:
             self._lose(Loss.UNKNOWN_SESSION, now_s)
             if proven:  # the worker is there, and this session has worked: greet it at once
                 self._hello_due_s = now_s
-        elif self._pending.get(failure.number) == failure.session:
+        elif self._book.session_of(failure.number) == failure.session:
             self.loss = Loss.UNKNOWN_SESSION
             self.give_up(failure.number, now_s)
         else:
@@ -271,8 +263,8 @@ class WorkerLink:
         self.refusal = refuse
         wait_s = self._policy.backoff_last_s
         if refuse.code.advice == "retry":
-            wait_s = self._next_wait_s()
-        self._hello_due_s = now_s + max(wait_s, self._asked_wait_s(refuse))
+            wait_s = self._waits.next_s()
+        self._hello_due_s = now_s + max(wait_s, self._waits.asked_s(refuse))
 
     # Time.
 
@@ -280,7 +272,7 @@ class WorkerLink:
         if self.state is LinkState.HELLO_SENT:
             if now_s >= self._hello_sent_s + self._policy.hello_timeout_s:
                 self.state = LinkState.LOST
-                self._hello_due_s = now_s + self._next_wait_s()
+                self._hello_due_s = now_s + self._waits.next_s()
         elif self._session is not None:
             silent = self._session.silent_pings >= self._policy.ping_misses
             if now_s >= self._overdue_s(self._session):
@@ -290,43 +282,23 @@ class WorkerLink:
 
     def _ping_due_s(self, session: LinkSession) -> float:
         """A request on its way is the better ping: on a slow link a real one queues behind it."""
-        if self._pending or session.owed:
+        if self._book.waiting or session.owed:
             return _NEVER
         return max(session.heard_s, session.pinged_s) + session.terms.ping_interval_ms / 1000
 
     def _overdue_s(self, session: LinkSession) -> float:
-        since_s = (self._given_up[number] for number in session.owed)
+        since_s = map(self._book.given_up_s, session.owed)
         return min(since_s, default=_NEVER) + self._policy.overdue_limit_s
 
     def _lose(self, loss: Loss, now_s: float) -> None:
         """End the session, if there is one; what it still owes is late if it comes all the same."""
         self.counters.losses += self._session is not None
         self._session = None
-        for number in list(self._pending):
+        for number in self._book.waiting:
             self.give_up(number, now_s)
         self.state = LinkState.LOST
         self.loss = loss
-        self._hello_due_s = now_s + self._next_wait_s()
-
-    def _next_wait_s(self) -> float:
-        policy = self._policy
-        wait_s = backoff_s(
-            self._attempt, self._jitter(), policy.backoff_first_s, policy.backoff_last_s
-        )
-        self._attempt += 1
-        return wait_s
-
-    def _asked_wait_s(self, reply: Refuse | Failure) -> float:
-        """How long the worker wants to be left alone; no longer than we would wait by ourselves."""
-        return min((reply.retry_after_ms or 0) / 1000, self._policy.backoff_last_s)
-
-    def _remember(self, number: int, now_s: float) -> None:
-        self._given_up[number] = now_s
-        while len(self._given_up) > _REMEMBERED:
-            oldest = next(iter(self._given_up))
-            del self._given_up[oldest]
-            if self._session is not None:
-                self._session.owed.discard(oldest)
+        self._hello_due_s = now_s + self._waits.next_s()
 
     def _is_current(self, session: bytes) -> bool:
         return self._session is not None and self._session.terms.session == session

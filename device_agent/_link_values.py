@@ -1,4 +1,4 @@
-"""What the link to a worker is made of: its states, its patience, its counters, one session.
+"""What the link to a worker is made of: its states, patience, waits, counters, and one session.
 
 Light.
 """
@@ -9,8 +9,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from device_agent._decisions import backoff_s
+
 if TYPE_CHECKING:
-    from protocol import CreditLedger, Request, Welcome
+    from collections.abc import Callable
+
+    from protocol import CreditLedger, Failure, Refuse, Request, Welcome
 
 LONG_AGO = float("-inf")
 
@@ -42,6 +46,37 @@ class LinkPolicy:
     overdue_limit_s: float = 10.0
     backoff_first_s: float = 1.0
     backoff_last_s: float = 32.0
+
+
+class Waits:
+    """How long to leave the worker alone: longer each time, until it has answered a request.
+
+    Args:
+        policy: How patient to be.
+        jitter: Returns random numbers in [0, 1).
+    """
+
+    def __init__(self, policy: LinkPolicy, jitter: Callable[[], float]) -> None:
+        self._policy = policy
+        self._jitter = jitter
+        self._attempt = 0
+
+    def next_s(self) -> float:
+        """The wait before the next HELLO."""
+        policy = self._policy
+        wait_s = backoff_s(
+            self._attempt, self._jitter(), policy.backoff_first_s, policy.backoff_last_s
+        )
+        self._attempt += 1
+        return wait_s
+
+    def asked_s(self, reply: Refuse | Failure) -> float:
+        """How long the worker wants to be left alone; no longer than we would wait by ourselves."""
+        return min((reply.retry_after_ms or 0) / 1000, self._policy.backoff_last_s)
+
+    def begin_anew(self) -> None:
+        """The worker has answered a request: the next wait is the first again."""
+        self._attempt = 0
 
 
 @dataclass
