@@ -79,22 +79,23 @@ def after_loss(loss: Loss, sent_times: int) -> Next:
     return Next.FINISH_HERE
 
 
-def cloud_limit_s(started_s: float, deadline_s: float, finish_s: float) -> float:
+def cloud_limit_s(started_s: float, now_s: float, deadline_s: float, finish_s: float) -> float:
     """The moment at which a frame stops waiting for the cloud.
 
-    Where the device cannot finish a frame within the deadline at all, only the worker can keep it:
-    holding back more than the usual share would rule the worker out and win nothing.
+    Where the device could not finish it in time any more, only the worker can keep the deadline:
+    then holding time back would rule the worker out and win nothing.
 
     Args:
         started_s: When the frame's time began.
+        now_s: When the device had done its part.
         deadline_s: The time it has.
         finish_s: What finishing a frame on the device took last; 0 if it is not known yet.
     """
-    finish_s *= _FINISH_MARGIN
-    reserve_s = deadline_s * LOCAL_SHARE
-    if reserve_s < finish_s < deadline_s:
-        reserve_s = finish_s
-    return started_s + deadline_s - reserve_s
+    end_s = started_s + deadline_s
+    if now_s + finish_s > end_s:
+        return end_s
+    reserve_s = max(deadline_s * LOCAL_SHARE, finish_s * _FINISH_MARGIN)
+    return max(started_s, end_s - reserve_s)
 
 
 def is_tight(deadline_s: float, head_s: float, finish_s: float) -> bool:
@@ -105,7 +106,7 @@ def is_tight(deadline_s: float, head_s: float, finish_s: float) -> bool:
         head_s: What the head took.
         finish_s: What finishing a frame on the device took.
     """
-    left_s = cloud_limit_s(0.0, deadline_s, finish_s) - head_s
+    left_s = cloud_limit_s(0.0, head_s, deadline_s, finish_s) - head_s
     return left_s < deadline_s * LOCAL_SHARE or head_s + finish_s > deadline_s
 
 

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from device_agent._remote import sent_codecs
-from protocol import PROTOCOL_VERSION, Hello
+from protocol import PROTOCOL_VERSION, Hello, encode_message
 
 if TYPE_CHECKING:
     from protocol import Limits
@@ -14,9 +14,14 @@ if TYPE_CHECKING:
 
 
 def make_hello(bundle: Bundle, cut: BundledCut, limits: Limits) -> Hello:
-    """Return the HELLO for one cut of a bundle, of a new incarnation."""
+    """Return the HELLO for one cut of a bundle, of a new incarnation.
+
+    Raises:
+        FrameError: The wire cannot carry it, since the cut has too many tensors or too long names.
+            Known now, it cannot end a run in its midst, when a worker comes at last.
+    """
     preprocess = bundle.preprocess
-    return Hello(
+    hello = Hello(
         protocol_version=PROTOCOL_VERSION,
         incarnation=os.urandom(16),
         model=bundle.model.sha256,
@@ -27,3 +32,6 @@ def make_hello(bundle: Bundle, cut: BundledCut, limits: Limits) -> Hello:
         preprocess=None if preprocess is None else preprocess.to_dict(),
         max_message_bytes=limits.message_bytes,
     )
+    if cut.tail is not None:
+        encode_message(hello)
+    return hello

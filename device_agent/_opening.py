@@ -47,6 +47,7 @@ class SocketOpening:
         self._closed = threading.Event()
         self._ready = threading.Event()
         if parsed.transport == "tcp" and not _is_numeric(parsed.place):
+            self.trouble = f"host {parsed.place!r} is still being looked up"
             threading.Thread(target=self._look_up, name="look-up", daemon=True).start()
         else:
             self._hand_over(agent_socket(context, address, limits))

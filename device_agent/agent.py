@@ -58,7 +58,8 @@ class Agent:
         worker: The worker's address, ``tcp://HOST:PORT``; not needed for the cut ``device``.
         cut: The id of a cut of the bundle; None takes the plan's.
         deadline_ms: The time in which each frame shall be answered. Of it, a quarter, or what the
-            last finish on the device took and some more, is kept for finishing the frame there.
+            last finish on the device took and some more, is kept for finishing the frame there;
+            none where the device could not finish it in time anyway.
         engine: Runs the models; None takes ONNX Runtime on the threads this process may use.
         transport: Reaches the worker; None opens a ZeroMQ socket to ``worker``.
         clock: The time.
@@ -223,7 +224,7 @@ class Agent:
 
     def _first_patience(self, waited_s: float) -> Patience:
         """What a worker may hold up any frame, less what the greeting has taken already."""
-        left_s = max(0.0, cloud_limit_s(0.0, self._deadline_s, self._finish_s) - waited_s)
+        left_s = max(0.0, cloud_limit_s(0.0, 0.0, self._deadline_s, self._finish_s) - waited_s)
         usual = Patience()
         return Patience(min(usual.connect_s, left_s), min(usual.welcome_s, left_s))
 
@@ -275,7 +276,8 @@ class Agent:
             return RemoteAnswer(None, Reason.MISFIT)
         if self._remote is None:
             return RemoteAnswer(self._parts.outputs(known), Reason.PLANNED)
-        limit_s = cloud_limit_s(started_s, self._deadline_s, self._finish_s)
+        now_s = self._clock.monotonic()
+        limit_s = cloud_limit_s(started_s, now_s, self._deadline_s, self._finish_s)
         return self._remote.ask(frame, known, limit_s)
 
     def _since_ms(self, started_s: float) -> float:

@@ -31,6 +31,7 @@ from profiler.errors import EngineError
 from protocol import (
     Failure,
     FailureCode,
+    FrameError,
     Goodbye,
     Hello,
     Ping,
@@ -904,6 +905,13 @@ class TestOptions:
     def test_a_split_needs_a_worker(self) -> None:
         with pytest.raises(OptionError, match="'middle' needs a worker: give --worker"):
             Agent(toys.bundle())
+
+    def test_what_no_hello_carries_is_an_error_before_any_worker_is_there(self) -> None:
+        middle = toys.bundle().cuts["middle"]
+        slot = replace(toys.MIDDLE, name="m" * 600)
+        cuts = {"middle": replace(middle, frontier=(replace(middle.frontier[0], slot=slot),))}
+        with pytest.raises(FrameError, match=r"frontier\[0\] has 600 characters; the range is"):
+            Agent(toys.bundle(cuts=cuts), worker="tcp://w:1")
 
     @pytest.mark.parametrize("deadline_ms", [0, -5, 3_600_001])
     def test_a_deadline_out_of_range(self, deadline_ms: int) -> None:

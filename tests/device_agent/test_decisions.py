@@ -44,13 +44,23 @@ def test_a_frame_is_sent_again_once_and_only_if_the_worker_forgot_the_session(lo
 
 
 @pytest.mark.parametrize(
-    ("finish_s", "limit_s"),
-    [(0.0, 11.5), (0.2, 11.5), (0.8, 11.0), (1.2, 10.5), (1.6, 11.5), (5.0, 11.5)],
+    ("head_s", "finish_s", "limit_s"),
+    [
+        (0.0, 0.0, 11.5),
+        (0.0, 0.2, 11.5),
+        (0.0, 0.8, 11.0),
+        (0.0, 1.2, 10.5),
+        (0.0, 1.9, 10.0),
+        (1.0, 0.9, 10.875),
+        (0.0, 2.1, 12.0),  # from here on only the worker can keep the deadline
+        (1.0, 1.1, 12.0),
+        (3.0, 0.1, 12.0),
+    ],
 )
 def test_the_deadline_less_what_the_device_needs_goes_to_the_cloud(
-    finish_s: float, limit_s: float
+    head_s: float, finish_s: float, limit_s: float
 ) -> None:
-    assert cloud_limit_s(10.0, 2.0, finish_s) == pytest.approx(limit_s)
+    assert cloud_limit_s(10.0, 10.0 + head_s, 2.0, finish_s) == pytest.approx(limit_s)
 
 
 @pytest.mark.parametrize(

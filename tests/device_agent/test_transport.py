@@ -254,6 +254,7 @@ class TestAHostThatNobodyKnows:
         transport = ZeroMqTransport("tcp://localhost:5555", Limits(), SystemClock())
         assert asked.wait(PATIENCE_S)
         assert transport.receive(0.0) is None
+        assert transport.trouble == "host 'localhost' is still being looked up"
         transport.close()
         gate.set()
 
