@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     Event: TypeAlias = Callable[[float], Sequence[Action]]
 
 _SESSION_BYTES = 16
-_OUTBOX_BYTES = 64 << 20
+_OUTBOX_BYTES = 256 << 20
 _OUTBOX_PATIENCE_S = 5.0
 _OUTBOX_RETRY_MS = 5
 _LINGER_MS = 1000
