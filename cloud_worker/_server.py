@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import secrets
 import threading
-import time
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -205,9 +204,6 @@ class Worker:
                     self._outbox.send(action.peer, self._frames(action.message), now)
                 case Compute():
                     self._inference.put(action.job)
-                    # Gives up the interpreter's lock, which the woken thread needs; otherwise it
-                    # would wait until this one polls again, 30 us of a frame's time.
-                    time.sleep(0)
                 case Stop():
                     action.job.stop.set()
                 case Load() | Unload():
