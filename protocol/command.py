@@ -24,6 +24,8 @@ from protocol.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from _typeshed import SupportsWrite
+
 EXIT_FAULT = 1
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 128 + signal.SIGINT
@@ -45,6 +47,10 @@ class CommandParser(argparse.ArgumentParser):
             UsageError: Always.
         """
         raise UsageError(f"{message} (see {self.prog} --help)")
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Show the help; argparse would keep quiet about what could not be written."""
+        print(self.format_help(), end="", file=file)
 
 
 def whole_number(lowest: int, highest: int, why: str = "") -> Callable[[str], int]:

@@ -63,7 +63,7 @@ class TestExitCodes:
         assert done.stderr == "error: no file named x [31m\n"
 
     def test_a_message_is_bounded(self):
-        done = run("raise HeadtailError('x' * 10_000_000)")
+        done = run("raise HeadtailError('x' * 100_000)")
         assert len(done.stderr) < 3000
         assert done.stderr.endswith("…\n")
 
@@ -166,6 +166,11 @@ class TestInterruptedImports:
         done = self.run(tmp_path, *words, "--help")
         assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
+    def test_the_emulator_too(self, tmp_path):
+        (tmp_path / "zmq.py").write_text(INTERRUPTING)
+        done = self.run(tmp_path, "-m", "protocol.emulator", "--help")
+        assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
     def test_other_programs_keep_their_own_way(self, tmp_path):
         (tmp_path / "zmq.py").write_text(INTERRUPTING)
         done = self.run(tmp_path, "-c", "import protocol")
@@ -212,8 +217,9 @@ class TestStreams:
         assert done.returncode == 2
         assert done.stderr == FULL
 
-    def test_a_full_disk_is_one_line_without_buffers_too(self):
-        done = self.shell(">/dev/full", "print('x')", unbuffered="1")
+    @pytest.mark.parametrize(("code", "arguments"), [("print('x')", ()), ("", ("--help",))])
+    def test_a_full_disk_is_one_line_without_buffers_too(self, code, arguments):
+        done = self.shell(">/dev/full", code, *arguments, unbuffered="1")
         assert (done.returncode, done.stderr) == (2, FULL)
 
     def test_a_mistake_is_told_though_the_disk_is_full(self):
