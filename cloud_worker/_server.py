@@ -13,6 +13,7 @@ import zmq
 from cloud_worker._compute import can_decode, compute
 from cloud_worker._core import WorkerCore
 from cloud_worker._lanes import Lane, Mailbox
+from cloud_worker._listener import Listener
 from cloud_worker._outbox import Outbox
 from cloud_worker._receiving import Receiver
 from cloud_worker._settings import WorkerSettings
@@ -106,6 +107,7 @@ class Worker:
             can_decode,
             partial(secrets.token_bytes, _SESSION_BYTES),
         )
+        self._listener = Listener(self._socket, self.address, self._log)
         self._receiver = Receiver(self._socket, self._limits)
         self._outbox = Outbox(self._socket, _OUTBOX_BYTES, _OUTBOX_PATIENCE_S, self._core.counts)
         self._mailbox: Mailbox[Event] = Mailbox()
@@ -160,6 +162,7 @@ class Worker:
             poller = zmq.Poller()
             poller.register(self._socket, zmq.POLLIN)
             poller.register(self._mailbox.fileno(), zmq.POLLIN)
+            poller.register(self._listener.monitor, zmq.POLLIN)
             while not self._core.drained:
                 self._turn(poller)
             self._do(self._core.farewell("the worker stops"), self._clock.monotonic())
@@ -179,13 +182,16 @@ class Worker:
         self._do(self._core.tick(now), now)
         if self._outbox:
             self._outbox.retry(now)
+        if self._listener.monitor in ready or self._listener.resumes_at is not None:
+            self._listener.turn(now)
 
     def _patience_ms(self) -> int | None:
         """How long nothing is due; None: until something arrives."""
-        waits = [_OUTBOX_RETRY_MS] if self._outbox else []
-        next_tick_at = self._core.next_tick_at()
-        if next_tick_at is not None:
-            waits.append(math.ceil((next_tick_at - self._clock.monotonic()) * 1000))
+        due = (self._core.next_tick_at(), self._listener.resumes_at)
+        now = self._clock.monotonic()
+        waits = [math.ceil((at - now) * 1000) for at in due if at is not None]
+        if self._outbox:
+            waits.append(_OUTBOX_RETRY_MS)
         return max(0, min(waits)) if waits else None
 
     def _receive(self, now: float) -> None:
@@ -227,6 +233,7 @@ class Worker:
         self._loader.stop(_LANE_STOP_S)
         self._mailbox.close()
         self._tails.close()
+        self._listener.close()
         self._socket.close(_LINGER_MS)
         self._context.term()
 
