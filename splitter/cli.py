@@ -19,21 +19,23 @@ from profiler.links import parse_link
 from profiler.machine import available_threads
 from profiler.values import TensorSlot
 from protocol.codecs import CODEC_NAMES, Codec, RawCodec, parse_codec
-from protocol.command import CommandParser, run_command
+from protocol.command import CommandParser, run_command, whole_number
 from protocol.console import Progress
 from protocol.text import did_you_mean
 from splitter.bundle_writer import BundleContents, write_bundle
-from splitter.cuts import CutSpace
+from splitter.cuts import Cut, CutSpace
 from splitter.model_config import find_model_config, labels_note
 from splitter.pictures import picture_encoding
 from splitter.plan import Plan
 from splitter.planner import make_plan
 from splitter.report import plan_text
-from splitter.sides import Sides, parse_side
-from splitter.weighing import Situation
+from splitter.sides import LOCAL, Sides, parse_side
+from splitter.verification import verified_plan
+from splitter.weighing import PartTimes, Situation
 from splitter.workspace import bundle_workspace
 
 _DEFAULT_CLOUD = "cloud-cpu"
+_VERIFIED, _MOST_VERIFIED = 3, 100
 _TENSOR_CODECS = tuple(name for name in CODEC_NAMES if not name.startswith("jpeg"))
 
 
@@ -43,6 +45,10 @@ def run(arguments: Sequence[str] | None) -> int:
     options = parser.parse_args(arguments)
     if options.cut is not None and options.output is None:
         parser.error("--cut says what a bundle runs, so it needs -o BUNDLE")
+    if options.verify is None:
+        options.verify = _VERIFIED
+    elif LOCAL not in (options.device, options.cloud):
+        parser.error("--verify times cut models on this machine; no side of the plan is local")
     with Progress("split-plan") as progress, _workspace(options.output) as folder:
         plan, apart = _plan(options, folder, progress.advance)
     if options.json:
@@ -98,7 +104,16 @@ def _plan(
         notes=tuple(notes),
     )
     progress("planning")
-    plan = make_plan(situation)
+    if None in (device, cloud):
+        timer = sides.timer(device, cloud)
+
+        def time_cut(cut: Cut) -> PartTimes:
+            progress(f"timing {cut.id}")
+            return timer(cut)
+
+        plan = verified_plan(situation, time_cut, options.verify)
+    else:
+        plan = make_plan(situation)
     if options.output is None:
         return plan, {}
     progress("writing the bundle")
@@ -151,6 +166,13 @@ def _parser() -> CommandParser:
         default=parse_codec("affine8"),
         metavar="CODEC",
         help=f"how tensors travel: {', '.join(_TENSOR_CODECS)} (default: affine8)",
+    )
+    parser.add_argument(
+        "--verify",
+        type=whole_number(0, _MOST_VERIFIED),
+        metavar="K",
+        help="where a side is local: time the models of the K leading cuts on this machine"
+        f" (default: {_VERIFIED})",
     )
     add_feed_arguments(parser)
     parser.add_argument(

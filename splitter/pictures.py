@@ -11,7 +11,7 @@ from profiler.values import TensorSlot
 from protocol.codecs import JpegCodec
 from protocol.preprocess import ImagePreprocess
 from splitter.errors import PlanError
-from splitter.planner import InputEncoding
+from splitter.weighing import InputEncoding
 
 # JPEG at quality 90 of 96 natural-photo crops of 224x224 pixels: 17,992 bytes on average, which is
 # 2.87 bits a pixel (measured with Pillow on EfficientNet-Lite0's calibration crops).

@@ -56,6 +56,7 @@ class Candidate:
         units: Positions of the graph's units that the device runs.
         device_nodes: How many nodes that are.
         predicted: What it costs.
+        verified: Whether its models were timed, as far as they run on this machine.
     """
 
     cut: str
@@ -64,6 +65,7 @@ class Candidate:
     units: frozenset[int]
     device_nodes: int
     predicted: Prediction
+    verified: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping."""
@@ -73,6 +75,7 @@ class Candidate:
             "tensors": [asdict(tensor) for tensor in self.tensors],
             "device_node_count": self.device_nodes,
             "predicted": asdict(self.predicted),
+            "verified": self.verified,
         }
 
 

@@ -31,6 +31,11 @@ def plan_text(plan: Plan) -> str:
         _modes(plan),
         "",
         _candidates(plan.candidates),
+        *(
+            ["+ head and tail were timed on this machine, as far as they run here"]
+            if any(candidate.verified for candidate in plan.candidates)
+            else []
+        ),
         *([""] if plan.notes else []),
         *plan.notes,
     ]
@@ -88,7 +93,7 @@ def _mode(plan: Plan, name: str, candidate: Candidate) -> list[str]:
 def _candidates(candidates: Sequence[Candidate]) -> str:
     rows = [
         [
-            f"{candidate.predicted.latency_ms:.2f}",
+            f"{candidate.predicted.latency_ms:.2f}{' +' if candidate.verified else ''}",
             candidate.cut,
             str(candidate.device_nodes),
             f"{candidate.predicted.uplink_bytes:,}",

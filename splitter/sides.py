@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from profiler.engine import EngineOptions
+from profiler.engine import EngineOptions, OnnxRuntimeEngine
 from profiler.graph.observation import Observation
 from profiler.graph.weights import StoredModel
 from profiler.machine import available_threads
@@ -15,6 +16,7 @@ from profiler.presets import Preset, load_preset, predict_profile
 from profiler.profile import Profile
 from profiler.profile_file import read_profile
 from profiler.values import TensorSlot
+from splitter.verification import PartTimer
 
 LOCAL = "local"
 
@@ -68,6 +70,14 @@ class Sides:
             options = MeasureOptions(EngineOptions(threads=available_threads()))
             self._local = measure_profile(self.stored, self.observation, options, self.progress)
         return self._local
+
+    def timer(self, device: Side, cloud: Side) -> PartTimer:
+        """Return what times cut models for the sides of a plan that are this machine."""
+        sides: dict[Literal["device", "cloud"], Side] = {"device": device, "cloud": cloud}
+        local = frozenset(name for name, side in sides.items() if side is None)
+        engine = OnnxRuntimeEngine(EngineOptions(threads=available_threads()))
+        whole_ms = self.profile(None).whole_ms
+        return PartTimer(self.stored, self.observation, engine, whole_ms, local)
 
     def _inputs(self) -> list[TensorSlot]:
         return [

@@ -21,7 +21,8 @@ from profiler.presets import load_preset, predict_profile
 from protocol.codecs import parse_codec
 from protocol.console import table
 from splitter.cuts import CutSpace
-from splitter.planner import Situation, make_plan
+from splitter.planner import make_plan
+from splitter.weighing import Situation
 
 ROOT = Path(__file__).resolve().parents[2]
 GOES = 20

@@ -18,7 +18,8 @@ from protocol.codecs import parse_codec
 from splitter.cuts import CutSpace
 from splitter.errors import PlanError
 from splitter.partitioner import cut_cost_ms
-from splitter.planner import InputEncoding, Situation, Weighing, default_codec, make_plan
+from splitter.planner import make_plan
+from splitter.weighing import InputEncoding, Situation, Weighing
 from tests.splitter.graphs import spaces
 from tests.splitter.helpers import Prepared, prepare
 from tests.zoo import resnet_toy, string_inside
@@ -167,11 +168,6 @@ def test_a_codec_without_a_speed_is_refused_by_name(tmp_path: Path) -> None:
     slow = replace(situation.device, codecs={"raw": _CODECS["raw"]})
     with pytest.raises(PlanError, match="'slow' does not say how fast the codec 'affine8' is"):
         make_plan(replace(situation, device=slow))
-
-
-def test_codecs_for_pictures_are_not_for_tensors() -> None:
-    with pytest.raises(PlanError, match="'jpeg90' is for pictures"):
-        default_codec("jpeg90")
 
 
 def test_an_input_that_cannot_be_sent_is_refused_by_name(tmp_path: Path) -> None:
