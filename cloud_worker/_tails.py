@@ -116,6 +116,7 @@ class TailLoader:
         from splitter.extraction import extract_tail
 
         tail = extract_tail(loaded, key.frontier, key.results, self._folder(key.model))
+        _forget_guessed_ranks(tail)
         try:
             return self._engine.load(tail)
         finally:
@@ -145,6 +146,24 @@ class TailLoader:
             return session
         session.close()
         return None
+
+
+def _forget_guessed_ranks(tail: Path) -> None:
+    """Declare no shape for inputs that were written as scalars.
+
+    The runtime reports a rank that it cannot infer as a scalar's, and would refuse the consumers of
+    such a scalar. It takes inputs without a shape; the ONNX checker, which has run by now, takes
+    none.
+    """
+    import onnx
+
+    proto = onnx.load(tail, load_external_data=False)
+    types = [value.type.tensor_type for value in proto.graph.input]
+    guessed = [kind for kind in types if kind.HasField("shape") and not kind.shape.dim]
+    for kind in guessed:
+        kind.ClearField("shape")
+    if guessed:
+        tail.write_bytes(proto.SerializeToString())
 
 
 def _bundled_tail(bundle: Bundle, key: TailKey) -> Path | None:

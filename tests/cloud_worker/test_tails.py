@@ -169,6 +169,27 @@ def test_any_cut_of_a_bare_model(
     np.testing.assert_allclose(answer(session), ANSWER, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("behind", "shape"),
+    [("y = MatMul(h, h)", (3, 3)), ("y = Transpose<perm=[1,0]>(h)", (2, 3)), ("y = Relu(h)", ())],
+)
+def test_cut_at_a_tensor_whose_rank_the_runtime_cannot_infer(
+    tmp_path: Path, engine: Recorder, behind: str, shape: tuple[int, ...]
+) -> None:
+    text = f"""<ir_version: 8, opset_import: ["": 17]>
+    g (float[n] x, int64[k] s) => (float[a, b] y) {{
+      h = Reshape(x, s)
+      {behind} }}"""
+    path = tmp_path / "net.onnx"
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    source = TailLoader(read_folder(path).models, engine)
+    session = source.load(key(tmp_path, "h", results=("y",)))
+    h = np.ones(shape, np.float32)
+    whole = engine.load(path).run({"x": h.reshape(-1), "s": np.array(shape, np.int64)})
+    np.testing.assert_array_equal(session.run({"h": h})["y"], whole["y"])
+    source.close()
+
+
 def test_bundled_tail_is_taken_where_the_bundle_has_the_cut(
     models: Path, engine: Recorder, loader: Callable[[], TailLoader]
 ) -> None:
