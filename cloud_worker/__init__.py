@@ -5,6 +5,7 @@ Light, as long as only bundles are served; bare models and cuts of them need onn
 
 from __future__ import annotations
 
+import protocol._start  # noqa: F401 (before all else)
 from cloud_worker._repository import (
     FolderContent,
     ModelEntry,

@@ -14,10 +14,13 @@ from pathlib import Path
 
 from demos.profiles import IDLE_S
 from demos.slowed_engine import SlowedEngine
-from device_agent import Agent, Frame, open_source
+from device_agent import Agent, Frame, Patience, open_source
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
 from protocol.command import CommandParser, run_command
 from splitter.bundle import open_bundle
+
+# The first frame waits until the worker has loaded its tail, so that no frame is answered here.
+_PATIENCE = Patience()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,6 +46,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         worker=options.worker,
         cut=options.cut,
         engine=SlowedEngine(engine, options.factor),
+        patience=_PATIENCE,
         notice=lambda text: print(f"warning: {text}", file=sys.stderr, flush=True),
     )
     with agent:

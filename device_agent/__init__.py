@@ -15,6 +15,7 @@ Example::
 
 from __future__ import annotations
 
+import protocol._start  # noqa: F401 (before all else)
 from device_agent._channel import Patience
 from device_agent._link_values import LinkPolicy
 from device_agent._sources import Frame, Source, open_source

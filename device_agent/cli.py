@@ -15,8 +15,9 @@ from device_agent._summary import Summary
 from device_agent.agent import DEFAULT_DEADLINE_MS, Agent
 from device_agent.errors import OptionError, UnansweredError
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
-from profiler.machine import available_threads
+from profiler.machine import available_threads, thread_count
 from protocol import CommandParser, Progress, SystemClock, is_terminal, one_line, run_command
+from protocol.command import whole_number
 from splitter.bundle import open_bundle
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from device_agent.answers import Answer, Unanswered
 
 _STDOUT = "-"
+_MOST_FRAMES = 10**9
+_LONGEST_DEADLINE_MS = 3_600_000
 _EPILOG = """\
 latency_ms runs from the model's inputs being ready to its outputs being ready, and is the sum of
 the parts beside it; reading, resizing and normalising the input is preprocess_ms, and not in it.
@@ -56,7 +59,7 @@ def _parser() -> CommandParser:
     )
     parser.add_argument(
         "--count",
-        type=int,
+        type=whole_number(1, _MOST_FRAMES),
         help="stop after so many frames, beginning again if there are fewer (bench: 50)",
     )
     parser.add_argument(
@@ -69,11 +72,13 @@ def _parser() -> CommandParser:
         "--cut", metavar="ID|device|cloud", help="a cut of the bundle (the plan's choice)"
     )
     parser.add_argument(
-        "--threads", type=int, help="threads for inference (as many as this process may use)"
+        "--threads",
+        type=thread_count,
+        help="threads for inference (as many as this process may use)",
     )
     parser.add_argument(
         "--deadline-ms",
-        type=int,
+        type=whole_number(1, _LONGEST_DEADLINE_MS),
         default=DEFAULT_DEADLINE_MS,
         help="answer each frame in this time, a quarter of which is kept for finishing it here"
         " (%(default)s)",

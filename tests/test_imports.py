@@ -27,10 +27,13 @@ OURS = {*BELOW, "demos", "tests"}
 HEAVY = ("onnx", "scipy", "torch", "yaml", "PIL")
 LIGHT = (
     "protocol/**/*.py",
-    "profiler/values.py",
-    "profiler/errors.py",
+    "profiler/arrays.py",
+    "profiler/child.py",
     "profiler/engine.py",
+    "profiler/errors.py",
+    "profiler/links.py",
     "profiler/machine.py",
+    "profiler/values.py",
     "splitter/errors.py",
     "splitter/bundle.py",
     "device_agent/**/*.py",

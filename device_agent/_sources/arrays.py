@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from device_agent._outputs import SLASH
 from device_agent._sources.frames import Frame
 from device_agent.errors import SourceError
-from protocol.files import open_file
+from profiler.arrays import read_arrays
+from profiler.errors import FeedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -55,33 +55,9 @@ class ArraySource:
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:
     try:
-        # Opened here, since np.load leaves a file that it cannot read open.
-        with open_file(path) as stream:
-            arrays = _arrays(stream)
-    except FileNotFoundError as error:
-        raise SourceError(f"no source {str(path)!r}") from error
-    except Exception as error:  # zip, zlib and numpy raise many kinds on broken data
-        text = error.strerror if isinstance(error, OSError) else None
-        reason = text or str(error) or type(error).__name__
-        raise SourceError(f"cannot read {path}: {reason}") from error
-    if arrays is None:
-        raise SourceError(f"{path} is no .npz file; save it with numpy.savez")
-    return arrays
-
-
-def _arrays(stream: BinaryIO) -> dict[str, NDArray[Any]] | None:
-    loaded = np.load(stream, allow_pickle=False)
-    if not isinstance(loaded, np.lib.npyio.NpzFile):
-        return None
-    with loaded:
-        return {key.replace(SLASH, "/"): _array(key, loaded[key]) for key in loaded.files}
-
-
-def _array(key: str, found: object) -> NDArray[Any]:
-    if not isinstance(found, np.ndarray):  # numpy gives other members of the zip as bytes
-        raise SourceError(f"{key!r} is no array; save the file with numpy.savez")
-    # The runtime would take another machine's byte order for its own.
-    return found.astype(found.dtype.newbyteorder("="), copy=False)
+        return read_arrays(path)
+    except FeedError as error:
+        raise SourceError(f"source: {error}") from error
 
 
 def _check_names(

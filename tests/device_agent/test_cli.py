@@ -270,21 +270,30 @@ class TestUserErrors:
                 ("--source", "bench", "--cut", "cluod", "--worker", NOWHERE),
                 "no cut 'cluod' (did you mean 'cloud'?); it has cloud, device, middle",
             ),
-            (("--source", "nowhere.npz", "--cut", "device"), "no source 'nowhere.npz'"),
+            (("--source", "nowhere.npz", "--cut", "device"), "there is no file nowhere.npz"),
             (
                 ("--source", "bench", "--worker", "nonsense"),
                 "address 'nonsense' names no transport",
             ),
             (("--source", "bench", "--worker", "tcp://127.0.0.1"), "has no port"),
-            (("--source", "bench", "--cut", "device", "--threads", 0), "threads is 0"),
-            (("--source", "bench", "--cut", "device", "--count", 0), "--count is 0"),
-            (("--source", "bench", "--cut", "device", "--deadline-ms", 0), "deadline is 0 ms"),
+            (
+                ("--source", "bench", "--cut", "device", "--threads", 0),
+                "--threads: '0' is not a whole number",
+            ),
+            (
+                ("--source", "bench", "--cut", "device", "--count", 0),
+                "--count: '0' is not a whole number",
+            ),
+            (
+                ("--source", "bench", "--cut", "device", "--deadline-ms", 0),
+                "--deadline-ms: '0' is not a whole number",
+            ),
             (
                 ("--source", "bench", "--cut", "device", "--jsonl", "/nowhere/out"),
                 "cannot write --jsonl /nowhere/out: No such file or directory",
             ),
             ((), "the following arguments are required: --source"),
-            (("--source", "bench", "--count", "many"), "invalid int value: 'many'"),
+            (("--source", "bench", "--count", "many"), "--count: 'many' is not a whole number"),
         ],
     )
     def test_options(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import zipfile
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +46,7 @@ class TestChoice:
         ("text", "message"),
         [
             ("nowhere", "no source 'nowhere'; give a folder of pictures, a .npz file, or 'bench'"),
-            ("nowhere.npz", "no source 'nowhere.npz'"),
+            ("nowhere.npz", "there is no file nowhere.npz"),
         ],
     )
     def test_a_source_that_is_not_there(self, text: str, message: str) -> None:
@@ -130,7 +129,7 @@ class TestArrays:
                 {"a__slash__x": np.ones((0, 1, 5), np.float32), "rate": np.ones(0, np.int64)},
                 "must be equal and not 0",
             ),
-            ({"a__slash__x": np.array([{}]), "rate": np.array(1)}, "cannot read .*feed.npz"),
+            ({"a__slash__x": np.array([{}]), "rate": np.array(1)}, "feed.npz.*not numbers"),
         ],
     )
     def test_arrays_that_do_not_fit(self, path: Path, arrays: dict[str, Any], message: str) -> None:
@@ -138,10 +137,9 @@ class TestArrays:
         with pytest.raises(SourceError, match=message):
             open_source(str(path), bundle(inputs=TWO_INPUTS))
 
-    @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 broken", b"\x93NUMPY broken", b"text"])
-    def test_a_broken_file(self, path: Path, content: bytes) -> None:
-        path.write_bytes(content)
-        with pytest.raises(SourceError, match=r"cannot read .*feed\.npz"):
+    def test_a_broken_file(self, path: Path) -> None:
+        path.write_bytes(b"PK\x03\x04 broken")
+        with pytest.raises(SourceError, match=r"source: .*feed\.npz is not a readable"):
             open_source(str(path), bundle(inputs=TWO_INPUTS))
 
     def test_any_damage_is_one_line(self, path: Path) -> None:
@@ -160,30 +158,6 @@ class TestArrays:
 
         run()
 
-    @pytest.mark.parametrize(
-        "header",
-        [
-            "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999, 99999999), }",
-            "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }",
-            "{'descr': 'nan', 'fortran_order': False, 'shape': (1, 5), }",
-            "{'descr': '|O', 'fortran_order': False, 'shape': (1, 5), }",
-            "{",
-        ],
-    )
-    def test_an_absurd_header(self, path: Path, header: str) -> None:
-        text = header.encode().ljust(118) + b"\n"
-        member = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(20)
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("a__slash__x.npy", member)
-        with pytest.raises(SourceError, match=r"cannot read .*feed\.npz: ."):
-            open_source(str(path), bundle(inputs=TWO_INPUTS))
-
-    def test_a_member_that_is_no_array(self, path: Path) -> None:
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("rate", "16000")
-        with pytest.raises(SourceError, match="'rate' is no array; save the file with numpy"):
-            open_source(str(path), bundle(inputs=TWO_INPUTS[1:]))
-
     def test_a_name_that_is_not_a_number(self, path: Path) -> None:
         self.save(path, nan=np.ones((1, 5), np.float32), rate=np.array(1))
         with pytest.raises(SourceError, match="lacks 'a/x', and has 'nan', which is no input"):
@@ -193,12 +167,6 @@ class TestArrays:
         os.mkfifo(path)
         with pytest.raises(SourceError, match="it is a named pipe, not a file"):
             open_source(str(path), bundle(inputs=TWO_INPUTS))
-
-    def test_the_byte_order_of_another_machine(self, path: Path) -> None:
-        self.save(path, a__slash__x=np.arange(5, dtype=">f4").reshape(1, 5), rate=np.array(1))
-        (frame,) = frames(path, bundle(inputs=TWO_INPUTS))
-        assert frame.feeds["a/x"].dtype.isnative
-        np.testing.assert_array_equal(frame.feeds["a/x"][0], np.arange(5))
 
     @pytest.mark.parametrize(
         ("array", "remedy"),
@@ -214,12 +182,6 @@ class TestArrays:
         self.save(path, picture=array)
         with pytest.raises(SourceError, match=remedy):
             open_source(str(path), picture_bundle())
-
-    def test_a_single_array_under_the_name_of_a_collection(self, path: Path) -> None:
-        with path.open("wb") as stream:
-            np.save(stream, np.ones(3))
-        with pytest.raises(SourceError, match=r"is no \.npz file; save it with numpy\.savez"):
-            open_source(str(path), bundle(inputs=TWO_INPUTS))
 
 
 class TestPictures:
