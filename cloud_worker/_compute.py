@@ -64,6 +64,12 @@ def _compute(job: Job, clock: Clock, limits: Limits) -> Answer:
         return EXPIRED
     outputs = job.tail.session.run(feeds, job.stop)
     ran = clock.monotonic()
+    if job.expired(ran):
+        return EXPIRED
+    size = sum(outputs[name].nbytes for name in job.results)
+    if size > job.max_result_bytes:
+        text = f"the result takes {size} bytes; the agent takes {job.max_result_bytes}"
+        return Failed(FailureCode.TOO_LARGE, text)
     tensors = tuple(encode_tensor(name, outputs[name], _RAW) for name in job.results)
     encoded = clock.monotonic()
     timings = Timings(

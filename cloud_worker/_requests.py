@@ -209,6 +209,7 @@ class RequestDesk:
             tail=session.tail,
             tensors=request.tensors,
             results=session.terms.hello.results,
+            max_result_bytes=session.terms.hello.max_message_bytes,
             preprocess=session.terms.preprocess,
             accepted_at=now,
             expires_at=now + patience_ms / 1000,

@@ -225,6 +225,7 @@ class Worker:
                 raise
             # Outputs that the wire cannot name, such as one of 20 axes.
             self._core.counts["unsendable"] += 1
+            self._log(f"fault: a result cannot be sent: {error}")
             code = FailureCode.INFERENCE_FAILED
             return encode_message(Failure(message.session, message.number, code, str(error), None))
 

@@ -75,6 +75,7 @@ class Job:
         tail: What computes it.
         tensors: The frontier as it arrived.
         results: Names of the outputs that are sent back, in this order.
+        max_result_bytes: Of the results once decoded; what is larger is not even encoded.
         preprocess: How pixels become an input, where the agent declared it.
         accepted_at: Clock seconds.
         expires_at: Clock seconds after which nobody waits for the answer.
@@ -85,6 +86,7 @@ class Job:
     tail: Tail
     tensors: tuple[EncodedTensor, ...]
     results: tuple[str, ...]
+    max_result_bytes: int
     preprocess: ImagePreprocess | None
     accepted_at: float
     expires_at: float

@@ -52,6 +52,7 @@ def job(model: FakeModel, *tensors: EncodedTensor, **changes: Any) -> Job:
         tail=tail,
         tensors=tensors,
         results=tuple(slot.name for slot in model.outputs),
+        max_result_bytes=1 << 28,
         preprocess=None,
         accepted_at=0.0,
         expires_at=math.inf,
@@ -227,8 +228,24 @@ class TestDeadline:
         )
         assert compute(made, clock, LIMITS) is EXPIRED
 
+    def test_result_that_comes_too_late_is_not_encoded(self) -> None:
+        clock = FakeClock(0.0)
+
+        def slowly(feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+            clock.advance(2.0)
+            return {"y": np.array(["cannot be encoded"])}
+
+        made = job(replace(doubling(), compute=slowly), tensor(X), expires_at=1.0)
+        assert compute(made, clock, LIMITS) is EXPIRED
+
 
 class TestFaults:
+    def test_result_that_the_agent_does_not_take_is_not_encoded(self) -> None:
+        zeros = np.broadcast_to(np.float32(0), (1, 1 << 20))
+        model = replace(doubling(), compute=lambda _feeds: {"y": zeros})
+        answer = run(job(model, tensor(X), max_result_bytes=1 << 20))
+        bad(answer, FailureCode.TOO_LARGE, str(4 << 20), str(1 << 20))
+
     def test_exception_in_the_model(self) -> None:
         def fail(feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
             raise RuntimeError("line one\nline two")
