@@ -36,16 +36,23 @@ def make_plan(
 
 @contextmanager
 def running_worker(models: Path) -> Iterator[str]:
-    """Start ``cloud-worker`` on a free port and give its address."""
+    """Start ``cloud-worker`` on a free port and give its address; its log goes into the folder."""
     arguments = ["--models", str(models), "--bind", "tcp://127.0.0.1:0", "--threads", str(THREADS)]
-    with subprocess.Popen(
-        _command("cloud_worker.cli", arguments), cwd=ROOT, stdout=subprocess.PIPE, text=True
-    ) as process:
+    with (
+        (models / "worker.log").open("w") as log,
+        subprocess.Popen(
+            _command("cloud_worker.cli", arguments),
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        ) as process,
+    ):
         try:
             assert process.stdout is not None  # noqa: S101 - for the type checker
             ready = process.stdout.readline()
             if not ready:
-                raise DemoError("the cloud worker did not start")
+                raise DemoError(f"the cloud worker did not start; {log.name} says why")
             yield ready.split()[-1]
         finally:
             process.send_signal(signal.SIGTERM)
