@@ -71,12 +71,14 @@ class Rates:
     Attributes:
         gmacs_s: 10^9 multiply-accumulates a second by operator class. A class without a rate takes
             only the time its bytes take.
-        bandwidth_gb_s: 10^9 bytes moved a second.
+        bandwidth_gb_s: 10^9 bytes moved a second by layers with arithmetic.
+        elementwise_gb_s: The same by element-wise layers.
         layer_us: What each layer costs, however small.
     """
 
     gmacs_s: Mapping[OperatorClass, float]
     bandwidth_gb_s: float
+    elementwise_gb_s: float
     layer_us: float
 
     def latency_ms(self, work: Work) -> float:
@@ -88,7 +90,8 @@ class Rates:
             for kind, count in work.macs.items()
             if kind in self.gmacs_s
         )
-        return arithmetic_ms + work.moved_bytes / (self.bandwidth_gb_s * 1e6) + self.layer_us / 1e3
+        gb_s = self.elementwise_gb_s if work.kind == "elementwise" else self.bandwidth_gb_s
+        return arithmetic_ms + work.moved_bytes / (gb_s * 1e6) + self.layer_us / 1e3
 
 
 def unit_work(unit: Unit, graph: Graph, slots: Slots) -> Work:

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from profiler.costs import Rates, Work, unit_work
+from profiler.costs import OperatorClass, Rates, Work, unit_work
 from profiler.errors import PresetError
 from profiler.graph.model import LoadedModel
 from profiler.graph.observation import Observation
@@ -47,6 +47,8 @@ class Preset:
         exchange_ms: See :class:`~profiler.profile.Profile`.
         codecs: Speed of each codec.
         uncertainty: Relative band around every time.
+        fallbacks: Operator classes that no published row is of, and what stands in for their rate.
+        fallback_uncertainty: The band where a model has layers of such a class.
         notes: What a reader of a prediction should know.
     """
 
@@ -60,6 +62,8 @@ class Preset:
     exchange_ms: float
     codecs: Mapping[str, CodecSpeed]
     uncertainty: float
+    fallbacks: Mapping[OperatorClass, str]
+    fallback_uncertainty: float
     notes: tuple[str, ...]
 
 
@@ -104,12 +108,14 @@ def load_preset(name: str) -> Preset:
                 precision=engine["precision"],
             ),
             machine=data["machine"],
-            rates=Rates(rates["gmacs_s"], rates["bandwidth_gb_s"], rates["layer_us"]),
+            rates=Rates(**rates),
             overhead_ms=data["overhead_ms"]["value"],
             border_ms_per_mb=data["border_ms_per_mb"]["value"],
             exchange_ms=data["exchange_ms"]["value"],
             codecs={key: CodecSpeed(**speed) for key, speed in data["codecs"]["value"].items()},
             uncertainty=data["uncertainty"]["value"],
+            fallbacks=data["fallbacks"]["classes"],
+            fallback_uncertainty=data["fallbacks"]["uncertainty"],
             notes=(_origin(data["error"]), data["uncertainty"]["source"]),
         )
     except (OSError, yaml.YAMLError, KeyError, TypeError) as problem:
@@ -137,6 +143,7 @@ def predict_profile(preset: Preset, loaded: LoadedModel, observation: Observatio
     for name, seen in tensors.items():
         slots[name] = TensorSlot(name, seen.slot.dtype, seen.shape)
     works = [unit_work(unit, loaded.graph, slots) for unit in observation.units]
+    blind = sorted({kind for work in works for kind in work.macs} & set(preset.fallbacks))
     layers = tuple(
         LayerCost(
             name=unit.name,
@@ -164,21 +171,24 @@ def predict_profile(preset: Preset, loaded: LoadedModel, observation: Observatio
         layers=layers,
         peak_memory_bytes=None,
         codecs=preset.codecs,
-        uncertainty=preset.uncertainty,
-        notes=(*preset.notes, *_blind_spots(works, preset.rates)),
+        uncertainty=preset.fallback_uncertainty if blind else preset.uncertainty,
+        notes=(
+            *preset.notes,
+            *_blind_spots(works),
+            *(
+                f"No published row tells the rate of {kind}: {preset.fallbacks[kind]}"
+                for kind in blind
+            ),
+        ),
     )
 
 
-def _blind_spots(works: list[Work], rates: Rates) -> list[str]:
-    notes = []
+def _blind_spots(works: list[Work]) -> list[str]:
     opaque = sum(work.kind == "opaque" for work in works)
-    if opaque:
-        notes.append(
-            f"Layers that are bodies or of unknown domains: {opaque}; their arithmetic is not "
-            "counted, so the prediction is too low."
-        )
-    # Reading the weights bounds a dense layer, so it has no rate of its own.
-    unrated = sorted({kind for work in works for kind in work.macs} - {*rates.gmacs_s, "dense"})
-    if unrated:
-        notes.append(f"The preset knows no rate of {', '.join(unrated)}; only bytes are counted.")
-    return notes
+    if not opaque:
+        return []
+    note = (
+        f"Layers that are bodies or of unknown domains: {opaque}; their arithmetic is not "
+        "counted, so the prediction is too low."
+    )
+    return [note]

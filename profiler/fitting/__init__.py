@@ -1,5 +1,5 @@
-"""Fit the constants of device presets to tables of published latencies. Needs scipy and yaml.
+"""Fit the constants of device presets to tables of published latencies. Needs yaml.
 
-``python -m profiler.fitting --table DIR --preset pi4`` prints the fit and its errors; with
-``--write`` they go into the preset's file.
+``python -m profiler.fitting --table DIR`` prints how far off predictions of unseen networks are, a
+line for each preset; with ``--write`` the constants go into the presets' files.
 """

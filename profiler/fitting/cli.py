@@ -1,25 +1,23 @@
-"""Fit device presets to published latencies: print their constants and errors, or write them."""
+"""Fit device presets to published latencies: print their errors, or write their constants."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import yaml
 
-from profiler.fitting.regression import Fit, LeftOut, fit_rates, leave_one_network_out
-from profiler.fitting.table import Measured, Selection, read_rows
+from profiler.fitting.cross_validation import Errors, validate
+from profiler.fitting.sections import fitted_sections, fitted_series
+from profiler.fitting.table import read_gpus, read_table
 from profiler.presets import preset_file, preset_names
 from protocol.command import CommandParser, run_command
 
-__all__ = ["fitted_sections", "main"]
+__all__ = ["main"]
 
-# No published row is of a recurrent network. ONNX Runtime's LSTM on one EPYC core, 27 GMAC/s, is
-# three quarters as fast as the 1x1 convolutions there; smaller caches will do a little worse.
-_RECURRENT_SLOWDOWN = 1.5
+_HEAD = """\
+| device | rows | networks | fit | one network out | 90th percentile | worst | one family out |
+|---|---|---|---|---|---|---|---|"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,89 +31,33 @@ def _run(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--preset", choices=preset_names(), help="default: all")
     parser.add_argument("--write", action="store_true", help="write into the preset's file")
     options = parser.parse_args(arguments)
+    validation = validate(read_table(options.table))
+    anchors = read_table(options.table, ["onnxruntime"])
+    gpus = read_gpus(options.table)
+    print(_HEAD)
     for name in [options.preset] if options.preset else preset_names():
         path = preset_file(name)
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
-        selections = [Selection(**entry) for entry in data["fitted_to"]]
-        rows = read_rows(options.table, selections)
-        sections = fitted_sections(rows, float(data["engine_factor"]["value"]))
-        print(f"{name}: {len(rows)} rows")
-        print(yaml.safe_dump(sections, sort_keys=False), end="")
+        sections = fitted_sections(data, validation, anchors, gpus)
+        series = fitted_series(data, validation.table)
+        print(_line(name, validation.errors(series)))
+        for one in series if len(series) > 1 else ():
+            words = (
+                one.device,
+                one.engine,
+                one.precision,
+                one.threads and f"{one.threads} threads",
+            )
+            print(_line("... " + " ".join(filter(None, words)), validation.errors([one])))
         if options.write:
             text = yaml.safe_dump(data | sections, sort_keys=False, width=100, allow_unicode=True)
             path.write_text(text, encoding="utf-8")
     return 0
 
 
-def fitted_sections(rows: Sequence[Measured], engine_factor: float) -> dict[str, Any]:
-    """Return the sections of a preset file that come out of a fit.
-
-    Args:
-        rows: Published latencies.
-        engine_factor: How many times as slow ONNX Runtime is taken to be.
-    """
-    fit = fit_rates(rows)
-    return {
-        "fit": _constants(fit),
-        "error": _errors(rows, fit, leave_one_network_out(rows)),
-        "rates": _rates(fit, engine_factor),
-    }
-
-
-def _rates(fit: Fit, engine_factor: float) -> dict[str, Any]:
-    """What ONNX Runtime is taken to reach.
-
-    It lowers convolutions of any kernel to the matrix product behind 1x1 convolutions, without the
-    Winograd transform that lifts the fitted 3x3 rate above the chip's peak.
-    """
-    products = fit.gmacs_s("conv1x1") or math.inf
-    rates = {
-        "conv1x1": products,
-        "conv3x3": products,
-        "conv": min(products, fit.gmacs_s("conv") or math.inf),
-        "depthwise": fit.gmacs_s("depthwise") or products,
-        "matmul": products,
-        "recurrent": products / _RECURRENT_SLOWDOWN,
-    }
-    layers_us = [
-        cost * 1e3 for column, cost in fit.ms_by_column.items() if column.startswith("layer@")
-    ]
-    return {
-        "gmacs_s": {kind: round(rate / engine_factor, 2) for kind, rate in rates.items()},
-        "bandwidth_gb_s": round(1 / fit.ms_by_column["megabyte"] / engine_factor, 2),
-        "layer_us": round(sum(layers_us) / len(layers_us) * engine_factor, 1),
-    }
-
-
-def _constants(fit: Fit) -> dict[str, Any]:
-    constants: dict[str, Any] = {"gmacs_s": {}, "layer_us": {}}
-    for column, cost in fit.ms_by_column.items():
-        if column == "megabyte":
-            constants["bandwidth_gb_s"] = round(1 / cost, 2)
-        elif column.startswith("layer@"):
-            constants["layer_us"][column.removeprefix("layer@")] = round(cost * 1e3, 1)
-        elif (rate := fit.gmacs_s(column)) is not None:
-            constants["gmacs_s"][column] = round(rate, 2)
-    return constants
-
-
-def _errors(rows: Sequence[Measured], fit: Fit, left_out: Sequence[LeftOut]) -> dict[str, Any]:
-    seen = [abs(fit.predict_ms(row) / row.latency_ms - 1) for row in rows]
-    unseen = [abs(item.error) for item in left_out]
-    worst = max(left_out, key=lambda item: abs(item.error))
-    return {
-        "rows": len(rows),
-        "networks": len({row.model for row in rows}),
-        "fit_median": _rounded(np.median(seen)),
-        "leave_one_network_out_median": _rounded(np.median(unseen)),
-        "leave_one_network_out_p90": _rounded(np.percentile(unseen, 90)),
-        "worst": f"{worst.row.model} with {worst.row.engine}: {worst.error:+.0%}",
-    }
-
-
-def _rounded(value: Any) -> float:
-    return round(float(value), 3)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+def _line(name: str, errors: Errors) -> str:
+    family = "" if errors.family_median is None else f"{errors.family_median:.1%}"
+    return (
+        f"| {name} | {errors.rows} | {errors.networks} | {errors.fit_median:.1%} "
+        f"| {errors.median:.1%} | {errors.p90:.0%} | {errors.worst} | {family} |"
+    )

@@ -120,9 +120,10 @@ def test_a_lookup_reads_rows_and_not_the_table() -> None:
 
 
 def test_rates_add_arithmetic_memory_and_the_layer_itself() -> None:
-    rates = Rates({"conv1x1": 2.0}, bandwidth_gb_s=0.5, layer_us=100)
+    rates = Rates({"conv1x1": 2.0}, bandwidth_gb_s=0.5, elementwise_gb_s=0.25, layer_us=100)
     work = Work({"conv1x1": 4_000_000, "dense": 10**9}, moved_bytes=1_500_000, kind="conv1x1")
     assert rates.latency_ms(work) == pytest.approx(2 + 3 + 0.1)
+    assert rates.latency_ms(Work({}, 1_500_000, "elementwise")) == pytest.approx(6 + 0.1)
     assert rates.latency_ms(Work({}, 10**9, "view")) == 0
 
 
