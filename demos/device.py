@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from demos.profiles import IDLE_S
+from demos.profiles import IDLE_MS
 from demos.slowed_engine import SlowedEngine
 from device_agent import Agent, Frame, Patience, open_source
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
@@ -59,7 +59,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _paced(source: Iterable[Frame]) -> Iterator[Frame]:
     """Give each frame after a pause, as a camera does; a frame's time starts behind it."""
     for frame in source:
-        time.sleep(IDLE_S)
+        time.sleep(IDLE_MS / 1000)
         yield frame
 
 

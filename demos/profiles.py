@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from profiler.timing import Schedule
 
 # Frames come one by one, with a pause before each. A processor that has idled so long runs the next
 # model 10 to 20 % slower (caches, clock, the hypervisor), which a tight loop does not show.
-IDLE_S = 0.03
+IDLE_MS = 30.0
 # Twice as long as by default: the demo stands or falls with how well these two times are known.
 _SCHEDULE = Schedule(most=200, budget_s=6.0)
 
@@ -41,11 +40,6 @@ def measure_sides(
     with tempfile.TemporaryDirectory(prefix="headtail-") as folder:
         stored = store_model(load_model(model), Path(folder))
         observation = observe(stored, feeds)
-        options = MeasureOptions(EngineOptions(threads=threads), _SCHEDULE)
-        profile = measure_profile(stored, observation, options, progress=_idle_after_runs)
+        options = MeasureOptions(EngineOptions(threads=threads), _SCHEDULE, idle_ms=IDLE_MS)
+        profile = measure_profile(stored, observation, options)
     return profile.scaled(factor, f"this machine x {factor:g}"), profile
-
-
-def _idle_after_runs(step: str) -> None:
-    if step == "runs":
-        time.sleep(IDLE_S)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,6 +17,7 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state
 
 from profiler.errors import EngineError, FeedError
+from profiler.providers import CPU, provider_name
 from profiler.values import TensorSlot
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "RUNTIME_ERRORS",
     "Engine",
     "EngineOptions",
     "OnnxRuntimeEngine",
@@ -35,7 +37,6 @@ __all__ = [
     "StoppableSession",
 ]
 
-_CPU = "CPUExecutionProvider"
 _FATAL = 4  # ONNX Runtime repeats on stderr what it also raises; we print each error once.
 _NUMPY_NAMES = {
     "bool": "bool",
@@ -45,7 +46,7 @@ _NUMPY_NAMES = {
     **{f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
 # The runtime's own exceptions have no common base class but Exception.
-_RUNTIME_ERRORS: tuple[type[Exception], ...] = (
+RUNTIME_ERRORS: tuple[type[Exception], ...] = (
     RuntimeError,
     TypeError,
     ValueError,
@@ -65,7 +66,7 @@ class EngineOptions:
         threads: Threads inside one operator, the calling thread included. The runtime's own
             default counts the cores of the host, not those this process may use; see
             :func:`profiler.machine.available_threads`.
-        provider: The execution provider's full name.
+        provider: The execution provider, by its full or short name.
         spinning: Whether idle threads spin. It saves up to half a millisecond a run and burns
             the processor time that codec and network need.
         arena: Whether memory is kept for the next run. The peak is never given back, so turn it off
@@ -74,7 +75,7 @@ class EngineOptions:
     """
 
     threads: int
-    provider: str = _CPU
+    provider: str = CPU
     spinning: bool = False
     arena: bool = True
     profile_prefix: Path | None = None
@@ -196,31 +197,23 @@ class OnnxRuntimeEngine:
     version: str = onnxruntime.__version__
 
     def __init__(self, options: EngineOptions) -> None:
-        available = onnxruntime.get_available_providers()
         # Asked for a provider it lacks, the runtime prints a banner and quietly takes the CPU.
-        if options.provider not in available:
-            close = difflib.get_close_matches(options.provider, available, n=1)
-            meant = f"; did you mean {close[0]}?" if close else ""
-            raise EngineError(
-                f"no execution provider {options.provider!r} in onnxruntime {self.version}{meant} "
-                f"(available: {', '.join(sorted(available))})"
-            )
-        self.options = options
+        self.options = replace(options, provider=provider_name(options.provider))
 
     def load(self, path: Path) -> OnnxRuntimeSession:
         """Load the model at ``path``; see :meth:`Engine.load`."""
         if not path.is_file():
             raise EngineError(f"no model file {os.fspath(path)!r}")
         providers = [self.options.provider]
-        if self.options.provider != _CPU:
-            providers.append(_CPU)  # for the operators that the provider lacks
+        if self.options.provider != CPU:
+            providers.append(CPU)  # for the operators that the provider lacks
         try:
             # By path, never from bytes: a session from bytes cannot find weights kept beside
             # the model (onnxruntime#6696).
             session = onnxruntime.InferenceSession(
                 os.fspath(path), self._session_options(), providers=providers
             )
-        except _RUNTIME_ERRORS as error:
+        except RUNTIME_ERRORS as error:
             raise EngineError(f"onnxruntime cannot load {path.name}: {_one_line(error)}") from error
         if self.options.provider not in session.get_providers():
             raise EngineError(f"{self.options.provider} did not start; onnxruntime fell back")
@@ -264,7 +257,7 @@ class OnnxRuntimeSession:
             stop.arm(partial(setattr, options, "terminate", True))
         try:
             results = self._session.run(self._output_names, feeds, options)
-        except _RUNTIME_ERRORS as error:
+        except RUNTIME_ERRORS as error:
             raise EngineError(f"onnxruntime cannot run the model: {_one_line(error)}") from error
         return dict(zip(self._output_names, results, strict=True))
 

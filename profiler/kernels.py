@@ -34,12 +34,14 @@ class Kernel:
         latency_ms: Its time in a run: the mean of the middle half of the runs, since the profile
             counts in whole microseconds.
         spread_ms: Median distance from the median.
+        provider: The execution provider that ran it; empty if unknown.
     """
 
     name: str
     operator: str
     latency_ms: float
     spread_ms: float
+    provider: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def read_kernels(events: Sequence[Mapping[str, Any]], warm_up: int) -> list[Kern
     """
     runs = sorted((event for event in events if event["name"] == "model_run"), key=_start)
     times: dict[str, list[float]] = {}
-    operators: dict[str, str] = {}
+    arguments: dict[str, Mapping[str, Any]] = {}
     kernels = sorted(
         (event for event in events if event["name"].endswith(_KERNEL_SUFFIX)),
         key=lambda event: (_start(event), -event["dur"]),
@@ -81,13 +83,19 @@ def read_kernels(events: Sequence[Mapping[str, Any]], warm_up: int) -> list[Kern
         while event is not None and _start(event) <= _end(run):
             name = event["name"].removesuffix(_KERNEL_SUFFIX)
             in_run[name] = in_run.get(name, 0.0) + event["dur"] / 1e3
-            operators[name] = event["args"]["op_name"]
+            arguments[name] = event["args"]
             event = next(outer, None)
         if number >= warm_up:
             for name, time_ms in in_run.items():
                 times.setdefault(name, []).append(time_ms)
     return [
-        Kernel(name, operators[name], middle_mean(series), summarise(series).spread_ms)
+        Kernel(
+            name,
+            arguments[name].get("op_name", ""),
+            middle_mean(series),
+            summarise(series).spread_ms,
+            arguments[name].get("provider", ""),
+        )
         for name, series in times.items()
     ]
 

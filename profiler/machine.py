@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 from protocol.command import whole_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-__all__ = ["available_threads", "cpu_quota", "describe_machine", "thread_count"]
+__all__ = ["available_threads", "cpu_quota", "describe_machine", "machine_notes", "thread_count"]
 
 _ROOT = Path("/")
+_STEADY_GOVERNOR = "performance"
+_HOT_C = 75  # boards begin to lower their clock at about 80
 
 
 def available_threads(root: Path = _ROOT) -> int:
@@ -54,7 +56,8 @@ def describe_machine(root: Path = _ROOT) -> dict[str, Any]:
 
     Returns:
         ``cpu`` and ``board`` (model names), ``architecture``, ``cores`` (logical),
-        ``available_threads``, ``memory_bytes``, ``governor`` and ``temperature_c``.
+        ``available_threads``, ``memory_bytes``, ``governor`` (those of all cores, each once) and
+        ``temperature_c``.
     """
     return {
         "cpu": _cpu_model(root),
@@ -63,9 +66,30 @@ def describe_machine(root: Path = _ROOT) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "available_threads": available_threads(root),
         "memory_bytes": _memory_bytes(root),
-        "governor": _text(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "governor": _governor(root),
         "temperature_c": _temperature_c(root),
     }
+
+
+def machine_notes(machine: Mapping[str, Any]) -> tuple[str, ...]:
+    """What in the state of a machine makes times measured on it doubtful, one sentence each.
+
+    Args:
+        machine: What :func:`describe_machine` said.
+    """
+    notes = []
+    governor, temperature_c = machine["governor"], machine["temperature_c"]
+    if governor not in (None, _STEADY_GOVERNOR):
+        notes.append(
+            f"The frequency governor is {governor}, not {_STEADY_GOVERNOR}: the clock follows the "
+            "load, so that times vary and single frames are slower than these runs."
+        )
+    if temperature_c is not None and temperature_c >= _HOT_C:
+        notes.append(
+            f"The processor was at {temperature_c:.0f} degrees C after the runs ({_HOT_C} or more "
+            "is hot): boards slow themselves down then; cool it and profile again."
+        )
+    return tuple(notes)
 
 
 def _allowed_cores() -> int:
@@ -128,10 +152,16 @@ def _memory_bytes(root: Path) -> int | None:
     return None
 
 
+def _governor(root: Path) -> str | None:
+    """The governors of all cores: those of a board with large and small ones may differ."""
+    files = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
+    return ", ".join(sorted({text for text in map(_text, files) if text})) or None
+
+
 def _temperature_c(root: Path) -> float | None:
-    """The hottest thermal zone."""
+    """The hottest thermal zone; a sensor that is switched off says nothing, or below zero."""
     texts = (_text(zone) for zone in (root / "sys/class/thermal").glob("thermal_zone*/temp"))
-    return max((int(text) / 1000 for text in texts if text), default=None)
+    return max((int(text) / 1000 for text in texts if text and text.isdecimal()), default=None)
 
 
 def _text(path: Path) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,22 +21,23 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from profiler.codec_speeds import measure_codecs
-from profiler.engine import EngineOptions, OnnxRuntimeEngine
+from profiler.engine import RUNTIME_ERRORS, EngineOptions, OnnxRuntimeEngine
+from profiler.errors import ProfileError
 from profiler.exchange import measure_exchange
 from profiler.graph.graph import Unit
 from profiler.graph.observation import Observation
 from profiler.graph.weights import StoredModel
 from profiler.kernels import Attribution, attribute_kernels, read_kernels
-from profiler.machine import describe_machine
+from profiler.machine import describe_machine, machine_notes
+from profiler.measurement_notes import provider_notes, run_notes, uncertainty
 from profiler.peak_memory import measure_peak_memory
 from profiler.probes import Fixed, measure_fixed
 from profiler.profile import EngineUsed, LayerCost, Profile
-from profiler.timing import FineClock, Schedule, Summary, summarise, time_runs
+from profiler.timing import FineClock, Schedule, summarise, time_runs
 from profiler.values import TensorSlot
 
 __all__ = ["MeasureOptions", "build_profile", "measure_profile"]
 
-_SMALLEST_UNCERTAINTY = 0.05
 _CODEC_TENSORS = 3
 _SMALLEST_CODEC_BYTES = 16_000
 
@@ -48,11 +50,14 @@ class MeasureOptions:
         engine: How the model is run; its ``profile_prefix`` is ignored.
         schedule: How often.
         label: The machine, for people; empty takes its model name.
+        idle_ms: Pause before each run, as frames that come one by one have it: a processor that
+            has idled runs the next model slower (caches, clock) than a tight loop shows.
     """
 
     engine: EngineOptions
     schedule: Schedule = field(default_factory=Schedule)
     label: str = ""
+    idle_ms: float = 0.0
 
 
 def measure_profile(
@@ -73,21 +78,19 @@ def measure_profile(
 
     Raises:
         EngineError: The runtime refuses the model.
+        ProfileError: Nothing that the runtime ran can be told to belong to a node.
     """
     clock = clock or FineClock()
+    engine = OnnxRuntimeEngine(options.engine)
     with tempfile.TemporaryDirectory(prefix="headtail-") as name:
         folder = Path(name)
         progress("overhead")
-        fixed = measure_fixed(OnnxRuntimeEngine(options.engine), folder, clock)
+        fixed = measure_fixed(engine, folder, clock)
         times, profile_events = _run(stored, observation, options, folder, clock, progress)
         progress("layers")
-        optimised = _optimised(stored, options.engine, folder)
-    attribution = attribute_kernels(
-        read_kernels(profile_events, options.schedule.warm_up),
-        optimised,
-        stored.loaded.graph,
-        observation.units,
-    )
+        optimised = _optimised(stored, engine.options.provider, folder)
+    kernels = read_kernels(profile_events, options.schedule.warm_up)
+    attribution = attribute_kernels(kernels, optimised, stored.loaded.graph, observation.units)
     progress("codecs")
     codecs = measure_codecs(_frontier_values(stored, observation, options.engine), clock)
     progress("exchange")
@@ -96,6 +99,8 @@ def measure_profile(
     memory = measure_peak_memory(stored.full, observation.feeds, options.engine)
     machine = describe_machine()
     whole = summarise([plain for plain, _ in times])
+    profiled = summarise([profiled for _, profiled in times])
+    provider = engine.options.provider
     blank = Profile(
         label=options.label or _label(machine),
         kind="measured",
@@ -105,9 +110,9 @@ def measure_profile(
             for name, array in observation.feeds.items()
         ),
         engine=EngineUsed(
-            name=OnnxRuntimeEngine.name,
-            version=OnnxRuntimeEngine.version,
-            provider=options.engine.provider,
+            name=engine.name,
+            version=engine.version,
+            provider=provider,
             threads=options.engine.threads,
             precision="as in the model",
         ),
@@ -121,8 +126,12 @@ def measure_profile(
         layers=(),
         peak_memory_bytes=memory,
         codecs=codecs,
-        uncertainty=max(_SMALLEST_UNCERTAINTY, 2 * whole.spread_ms / whole.median_ms),
-        notes=_notes(whole, summarise([profiled for _, profiled in times])),
+        uncertainty=uncertainty(whole, provider),
+        notes=(
+            *run_notes(whole, profiled, options.idle_ms),
+            *provider_notes(provider, kernels),
+            *machine_notes(machine),
+        ),
     )
     sizes = {name: tensor.raw_bytes for name, tensor in observation.tensors.items()}
     return build_profile(blank, fixed, attribution, observation.units, sizes)
@@ -143,7 +152,16 @@ def build_profile(
         attribution: Profiled kernels.
         units: The layers.
         output_bytes: Size of each tensor.
+
+    Raises:
+        ProfileError: There are kernels, and none belongs to a unit.
     """
+    if attribution.unattributed and not attribution.kernels:
+        raise ProfileError(
+            f"none of the {len(attribution.unattributed)} kernels of the profile, such as "
+            f"{attribution.unattributed[0].name!r}, bears the name of a node of {blank.model.name};"
+            " profile this model, and with an execution provider that runs its nodes one by one"
+        )
     groups = [*attribution.kernels.values(), *attribution.layout.values()]
     kernels_ms = sum(kernel.latency_ms for group in groups for kernel in group)
     kernels_ms += sum(kernel.latency_ms for kernel in attribution.unattributed)
@@ -188,14 +206,19 @@ def _run(
     profiled = OnnxRuntimeEngine(profiling).load(stored.full)
     profiled_ms: list[float] = []
 
+    def idle() -> None:
+        if options.idle_ms:
+            time.sleep(options.idle_ms / 1000)
+
     def run_profiled() -> None:
+        idle()
         before = clock.monotonic()
         profiled.run(observation.feeds)
         profiled_ms.append((clock.monotonic() - before) * 1e3)
         progress("runs")
 
     plain_ms = time_runs(
-        lambda: plain.run(observation.feeds), options.schedule, clock, run_profiled
+        lambda: plain.run(observation.feeds), options.schedule, clock, run_profiled, idle
     )
     events: list[dict[str, Any]] = json.loads(profiled.end_profile().read_text())
     plain.close()
@@ -204,8 +227,11 @@ def _run(
     return list(zip(plain_ms, counted, strict=True)), events
 
 
-def _optimised(stored: StoredModel, options: EngineOptions, folder: Path) -> onnx.GraphProto:
-    """The graph that really runs, as the runtime writes it."""
+def _optimised(stored: StoredModel, provider: str, folder: Path) -> onnx.GraphProto:
+    """The graph that really runs, as the runtime writes it; empty where it cannot.
+
+    It cannot where a provider compiles nodes into something of its own.
+    """
     session_options = onnxruntime.SessionOptions()
     session_options.optimized_model_filepath = str(folder / "optimised.onnx")
     session_options.intra_op_num_threads = 1
@@ -214,7 +240,10 @@ def _optimised(stored: StoredModel, options: EngineOptions, folder: Path) -> onn
     session_options.add_session_config_entry(
         "session.optimized_model_external_initializers_file_name", "optimised.bin"
     )
-    onnxruntime.InferenceSession(str(stored.full), session_options, providers=[options.provider])
+    try:
+        onnxruntime.InferenceSession(str(stored.full), session_options, providers=[provider])
+    except RUNTIME_ERRORS:
+        return onnx.GraphProto()
     return onnx.load(folder / "optimised.onnx", load_external_data=False).graph
 
 
@@ -257,11 +286,3 @@ def _frontier_values(
 
 def _label(machine: Mapping[str, Any]) -> str:
     return str(machine["board"] or machine["cpu"] or machine["architecture"])
-
-
-def _notes(whole: Summary, profiled: Summary) -> tuple[str, ...]:
-    slower = profiled.median_ms / whole.median_ms
-    return (
-        f"Medians of {whole.runs} runs after warm-up, with and without a profile in turn.",
-        f"Runs with a profile took {slower:.2f} times as long; layers are scaled to those without.",
-    )

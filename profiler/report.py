@@ -27,9 +27,10 @@ def _heading(profile: Profile) -> str:
     engine, model = profile.engine, profile.model
     inputs = ", ".join(f"{slot.name} {slot.dtype} {list(slot.shape)}" for slot in profile.inputs)
     threads = "1 thread" if engine.threads == 1 else f"{engine.threads} threads"
+    used = f"{engine.provider}, {threads}"
     lines = [
         f"{model.name} on {profile.label}",
-        " ".join(filter(None, [profile.kind, "with", engine.name, engine.version, "on", threads])),
+        " ".join(filter(None, [profile.kind, "with", engine.name, engine.version, "on", used])),
         f"inputs: {inputs}",
         (
             f"whole run {profile.whole_ms:.3f} ms (spread {profile.whole_spread_ms:.3f}), of which "

@@ -63,6 +63,7 @@ def time_runs(
     schedule: Schedule,
     clock: FineClock,
     progress: Callable[[], None] = lambda: None,
+    prepare: Callable[[], None] = lambda: None,
 ) -> list[float]:
     """Run again and again and return the time of each counted run in milliseconds.
 
@@ -71,16 +72,19 @@ def time_runs(
         schedule: How often.
         clock: What to time with.
         progress: Called after each run, outside its time.
+        prepare: Called before each run, outside its time, but within the budget.
     """
     for _ in range(schedule.warm_up):
+        prepare()
         run()
         progress()
     times_ms: list[float] = []
     start = clock.monotonic()
     while len(times_ms) < schedule.most:
-        before = clock.monotonic()
-        if len(times_ms) >= schedule.least and before - start >= schedule.budget_s:
+        if len(times_ms) >= schedule.least and clock.monotonic() - start >= schedule.budget_s:
             break
+        prepare()
+        before = clock.monotonic()
         run()
         times_ms.append((clock.monotonic() - before) * 1e3)
         progress()

@@ -150,7 +150,7 @@ def engine() -> OnnxRuntimeEngine:
 
 
 def test_refuses_an_unknown_provider() -> None:
-    with pytest.raises(EngineError, match=r"CPUExecutionProvidr.*did you mean CPUExecutionProvid"):
+    with pytest.raises(EngineError, match=r"CPUExecutionProvidr.*did you mean 'CPUExecutionProvid"):
         OnnxRuntimeEngine(EngineOptions(threads=1, provider="CPUExecutionProvidr"))
 
 

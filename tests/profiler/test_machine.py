@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from profiler.machine import available_threads, cpu_quota, describe_machine, thread_count
+from profiler.machine import (
+    available_threads,
+    cpu_quota,
+    describe_machine,
+    machine_notes,
+    thread_count,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,6 +136,43 @@ def test_describes_a_board(tmp_path: Path) -> None:
     assert machine["governor"] == "ondemand"
     assert machine["temperature_c"] == 51.0
     assert machine["available_threads"] == CORES
+
+
+def test_governors_of_all_cores_are_listed_once(tmp_path: Path) -> None:
+    names = {0: "schedutil", 1: "schedutil", 10: "performance"}
+    files = {
+        f"sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor": f"{name}\n"
+        for core, name in names.items()
+    }
+    assert describe_machine(lay_out(tmp_path, files))["governor"] == "performance, schedutil"
+
+
+def test_sensors_that_are_off_say_nothing(tmp_path: Path) -> None:
+    texts = {0: "-274000\n", 1: "\n", 2: "N/A\n"}
+    files = {f"sys/class/thermal/thermal_zone{zone}/temp": text for zone, text in texts.items()}
+    root = lay_out(tmp_path, files)
+    assert describe_machine(root)["temperature_c"] is None
+    lay_out(root, {"sys/class/thermal/thermal_zone3/temp": "40500\n"})
+    assert describe_machine(root)["temperature_c"] == 40.5
+
+
+@pytest.mark.parametrize(
+    ("governor", "temperature_c", "words"),
+    [
+        (None, None, []),
+        ("performance", 74.9, []),
+        ("ondemand", None, ["governor is ondemand, not performance"]),
+        ("performance, powersave", 20.0, ["governor is performance, powersave"]),
+        ("performance", 75.0, ["75 degrees C"]),
+        ("schedutil", 91.2, ["schedutil", "91 degrees C"]),
+    ],
+)
+def test_a_machine_in_a_doubtful_state_is_noted(
+    governor: str | None, temperature_c: float | None, words: list[str]
+) -> None:
+    notes = machine_notes({"governor": governor, "temperature_c": temperature_c})
+    assert len(notes) == len(words)
+    assert all(word in note for word, note in zip(words, notes, strict=True))
 
 
 def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:

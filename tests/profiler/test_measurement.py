@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from onnx import helper, numpy_helper
 
-from profiler import probes
+from profiler import measurement, probes
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
-from profiler.errors import EngineError
+from profiler.errors import EngineError, ProfileError
 from profiler.graph.feeds import resolve_feeds
 from profiler.graph.graph import Unit
 from profiler.graph.model import load_model
@@ -124,6 +124,29 @@ def test_measures_a_model(network: Path, tmp_path: Path) -> None:
     assert steps.count("runs") == QUICK.warm_up + QUICK.most
     profile.require(loaded.identity, profile.inputs)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == before
+
+
+def test_each_run_waits_where_that_is_asked_for(
+    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As frames that come one by one have it; the note says so."""
+    loaded = load_model(network)
+    stored = store_model(loaded, tmp_path)
+    observation = observe(stored, resolve_feeds(loaded.graph.inputs, {}, {"image": (1, 3, 64, 64)}))
+    pauses: list[float] = []
+    monkeypatch.setattr(measurement.time, "sleep", pauses.append)
+    options = MeasureOptions(EngineOptions(threads=1), QUICK, idle_ms=30.0)
+    profile = measure_profile(stored, observation, options)
+    runs = QUICK.warm_up + QUICK.most
+    assert pauses.count(0.03) == 2 * runs
+    assert "30 ms idle before each" in profile.notes[0]
+
+
+def test_kernels_that_no_node_knows_are_no_profile() -> None:
+    """A provider that compiles the model into one kernel; a profile of another model."""
+    unknown = Attribution({}, {}, (Kernel("TRTKernel_0", "TRT", 1.0, 0.0),))
+    with pytest.raises(ProfileError, match=r"none of the 1 kernels .* 'TRTKernel_0'"):
+        build_profile(BLANK, FIXED, unknown, UNITS, {})
 
 
 def test_overhead_and_border_are_measured(tmp_path: Path) -> None:

@@ -53,6 +53,18 @@ def test_reports_progress_after_every_run_and_outside_its_time() -> None:
     assert len(calls) == 5
 
 
+def test_prepares_every_run_outside_its_time_but_within_the_budget() -> None:
+    clock = FakeClock()
+    schedule = Schedule(warm_up=1, least=1, most=9, budget_s=5)
+
+    def prepare() -> None:
+        clock.advance(2)
+
+    times = time_runs(runner(clock, [0.5]), schedule, clock, prepare=prepare)
+    assert times == [500, 500]
+    assert clock.monotonic() == 3 * 2.5
+
+
 def test_a_few_slow_runs_move_neither_median_nor_spread() -> None:
     calm = summarise([10, 11, 9, 10, 10, 11, 9])
     disturbed = summarise([10, 11, 9, 10, 10, 11, 9, 500, 700])
