@@ -15,6 +15,8 @@ from profiler.graph.weights import store_model
 from profiler.machine import available_threads, thread_count
 from profiler.measurement import MeasureOptions, measure_profile
 from profiler.profile_file import check_target, write_profile
+from profiler.profile_trace import write_profile_trace
+from profiler.providers import provider_name
 from profiler.report import profile_text
 from profiler.timing import Schedule
 from protocol.command import CommandParser, run_command, whole_number
@@ -31,9 +33,13 @@ def run(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
     if options.output:
         check_target(options.output)
+    if options.chrome_trace:
+        check_target(options.chrome_trace)
+    engine = EngineOptions(
+        threads=options.threads or available_threads(), provider=provider_name(options.provider)
+    )
     loaded = load_model(options.model)
     feeds, real = feeds_of(options, loaded.graph.inputs)
-    engine = EngineOptions(threads=options.threads or available_threads())
     with (
         tempfile.TemporaryDirectory(prefix="headtail-") as folder,
         Progress("split-profile") as progress,
@@ -46,6 +52,8 @@ def run(arguments: Sequence[str] | None) -> int:
         profile = measure_profile(stored, observation, measure, progress.advance)
     if options.output:
         write_profile(profile, options.output)
+    if options.chrome_trace:
+        write_profile_trace(profile, options.chrome_trace)
     if options.json:
         print(json.dumps(profile.to_dict(), allow_nan=False))
         return 0
@@ -54,6 +62,8 @@ def run(arguments: Sequence[str] | None) -> int:
         print("Inputs were made up; codec speeds depend on real values: give --feed FILE.npz.")
     if options.output:
         print(f"written to {options.output}")
+    if options.chrome_trace:
+        print(f"time line written to {options.chrome_trace}")
     return 0
 
 
@@ -74,6 +84,12 @@ def _parser() -> CommandParser:
         help="threads inside one operator (default: those this process may use)",
     )
     parser.add_argument(
+        "--provider",
+        default="cpu",
+        metavar="NAME",
+        help="execution provider of ONNX Runtime, such as cpu, cuda, xnnpack (default: cpu)",
+    )
+    parser.add_argument(
         "--runs",
         type=whole_number(1, _MOST_RUNS),
         metavar="N",
@@ -82,6 +98,12 @@ def _parser() -> CommandParser:
     add_feed_arguments(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="PROFILE.json", help="write the profile to a file"
+    )
+    parser.add_argument(
+        "--chrome-trace",
+        type=Path,
+        metavar="FILE",
+        help="write the layers of one run on a time line, for Perfetto or chrome://tracing",
     )
     parser.add_argument("--json", action="store_true", help="print the profile as JSON")
     return parser

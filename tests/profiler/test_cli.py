@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import helper
 
@@ -58,6 +59,18 @@ def test_json_is_one_object_and_nothing_else(
     assert captured.err == ""
 
 
+def test_another_provider_is_named_with_what_it_left_to_the_processor(model: Path) -> None:
+    """Azure's is in every build, and runs no local operator itself."""
+    if "AzureExecutionProvider" not in onnxruntime.get_available_providers():
+        pytest.skip("this build of onnxruntime has no second provider")
+    path = model.with_name("p.json")
+    arguments = ["--provider", "azure", "--runs", "2", "--input", "in/put:1x64", "-o", str(path)]
+    assert main([str(model), *arguments]) == 0
+    profile = read_profile(path)
+    assert profile.engine.provider == "AzureExecutionProvider"
+    assert any("100% of their time) ran on CPUExecution" in note for note in profile.notes)
+
+
 @pytest.mark.skipif(shutil.which("taskset") is None, reason="needs taskset")
 def test_threads_follow_taskset(model: Path) -> None:
     core = str(min(os.sched_getaffinity(0)))
@@ -85,6 +98,10 @@ def test_threads_follow_taskset(model: Path) -> None:
         (["MODEL", "-o", ""], "it is there and is no file"),
         (["MODEL", "-o", "/dev/null"], "it is there and is no file"),
         (["/dev/zero"], "it is a device, not a file"),
+        (["MODEL", "--provider", "cpuu"], "did you mean 'cpu'"),
+        (["MODEL", "--provider", "qnn"], "QNNExecutionProvider is not in this build"),
+        (["MODEL", "--chrome-trace", "none/t.json"], "none/t.json"),
+        (["MODEL", "--chrome-trace", "/dev/null"], "it is there and is no file"),
         (["MODEL", "--runs", "many"], "'many' is not a whole number"),
         (["MODEL", "--colour"], "--colour"),
         ([], "MODEL"),
