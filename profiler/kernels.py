@@ -17,9 +17,16 @@ if TYPE_CHECKING:
 
     from profiler.graph.graph import Graph, Unit
 
-__all__ = ["Attribution", "Kernel", "attribute_kernels", "read_kernels"]
+__all__ = [
+    "KERNEL_SUFFIX",
+    "Attribution",
+    "Kernel",
+    "attribute_kernels",
+    "plain_name",
+    "read_kernels",
+]
 
-_KERNEL_SUFFIX = "_kernel_time"
+KERNEL_SUFFIX = "_kernel_time"
 _LAYOUT_SUFFIX = "_nchwc"
 _REORDERS = frozenset({"ReorderInput", "ReorderOutput"})
 
@@ -73,7 +80,7 @@ def read_kernels(events: Sequence[Mapping[str, Any]], warm_up: int) -> list[Kern
     times: dict[str, list[float]] = {}
     arguments: dict[str, Mapping[str, Any]] = {}
     kernels = sorted(
-        (event for event in events if event["name"].endswith(_KERNEL_SUFFIX)),
+        (event for event in events if event["name"].endswith(KERNEL_SUFFIX)),
         key=lambda event: (_start(event), -event["dur"]),
     )
     outer = iter(_outermost(kernels))
@@ -81,7 +88,7 @@ def read_kernels(events: Sequence[Mapping[str, Any]], warm_up: int) -> list[Kern
     for number, run in enumerate(runs):
         in_run: dict[str, float] = {}
         while event is not None and _start(event) <= _end(run):
-            name = event["name"].removesuffix(_KERNEL_SUFFIX)
+            name = event["name"].removesuffix(KERNEL_SUFFIX)
             in_run[name] = in_run.get(name, 0.0) + event["dur"] / 1e3
             arguments[name] = event["args"]
             event = next(outer, None)
@@ -98,6 +105,11 @@ def read_kernels(events: Sequence[Mapping[str, Any]], warm_up: int) -> list[Kern
         )
         for name, series in times.items()
     ]
+
+
+def plain_name(kernel: str) -> str:
+    """Name of a kernel without what fusion and the layout pass add to it."""
+    return kernel.removeprefix("fused ").removesuffix(_LAYOUT_SUFFIX)
 
 
 def _outermost(kernels: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
@@ -210,8 +222,7 @@ class _Resolver:
         return _first(lambda: self._made_by(node), lambda: self._reader(node))
 
     def _by_name(self, name: str) -> int | None:
-        plain = name.removeprefix("fused ").removesuffix(_LAYOUT_SUFFIX)
-        return self._unit_by_name.get(plain)
+        return self._unit_by_name.get(plain_name(name))
 
     def _by_prefix(self, name: str) -> int | None:
         """The runtime appends to names: ``dense/MatMulAddFusion``, ``y_token_3``."""

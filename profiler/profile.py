@@ -97,7 +97,7 @@ class EngineUsed:
         name: Such as ``onnxruntime``.
         version: Its version; empty where predicted.
         provider: The execution provider.
-        threads: Threads inside one operator.
+        threads: Threads inside one operator; 0 where that is unknown.
         precision: Of the arithmetic, such as ``float32``.
     """
 
@@ -238,6 +238,19 @@ class Profile:
                     f"the profile {self.label!r} is for input {name!r} {_slot(profiled.get(name))},"
                     f" not {_slot(wanted.get(name))}; profile the model with that input"
                 )
+
+    def require_nodes(self, nodes: Collection[str]) -> None:
+        """Check that each of these nodes has a cost: one without would count as free.
+
+        Raises:
+            ProfileError: Some have none.
+        """
+        missing = sorted(set(nodes) - self._node_ms.keys())
+        if missing:
+            raise ProfileError(
+                f"the profile {self.label!r} has no cost for {len(missing)} of {len(nodes)} nodes, "
+                f"such as {missing[0]!r}; profile the model again"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping."""

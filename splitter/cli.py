@@ -36,6 +36,7 @@ from splitter.workspace import bundle_workspace
 
 _DEFAULT_CLOUD = "cloud-cpu"
 _VERIFIED, _MOST_VERIFIED = 3, 100
+_DEVICE_STAND_IN = "pi4"  # where a trace does not tell, a slow board is the careful guess
 _TENSOR_CODECS = tuple(name for name in CODEC_NAMES if not name.startswith("jpeg"))
 
 
@@ -77,7 +78,8 @@ def _plan(
     options: Namespace, folder: Path, progress: Callable[[str], None]
 ) -> tuple[Plan, dict[str, float]]:
     link, codec = parse_link(options.link), options.codec
-    device, cloud = parse_side(options.device), parse_side(options.cloud)
+    device = parse_side(options.device, _DEVICE_STAND_IN)
+    cloud = parse_side(options.cloud, _DEFAULT_CLOUD)
     progress("loading")
     loaded = load_model(options.model)
     config = find_model_config(options.model, options.model_config)
@@ -146,7 +148,7 @@ def _parser() -> CommandParser:
         "--device",
         required=True,
         metavar="NAME|FILE|local",
-        help="where the head runs: a preset such as pi4, a profile.json, or this machine",
+        help="where the head runs: a preset such as pi4, a profile or trace, or this machine",
     )
     parser.add_argument(
         "--link",

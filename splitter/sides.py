@@ -14,29 +14,31 @@ from profiler.machine import available_threads
 from profiler.measurement import MeasureOptions, measure_profile
 from profiler.presets import Preset, load_preset, predict_profile
 from profiler.profile import Profile
-from profiler.profile_file import read_profile
+from profiler.recording import Recording, read_costs, recorded_profile
 from profiler.values import TensorSlot
 from splitter.verification import PartTimer
 
 LOCAL = "local"
 
-Side = Preset | Profile | None
+Side = Preset | Profile | Recording | None
 
 
-def parse_side(name: str) -> Side:
+def parse_side(name: str, stand_in: str) -> Side:
     """Return what a user names as device or cloud: a preset, a profile, or ``None`` for ``local``.
 
     Args:
-        name: A preset, a profile file (anything with a dot or a slash in it), or ``local``.
+        name: A preset, a file (anything with a dot or a slash in it) that holds a profile or a
+            trace, or ``local``.
+        stand_in: Name of the preset that tells what a trace does not.
 
     Raises:
         PresetError: There is no such preset.
-        ProfileError: The file is no profile.
+        ProfileError: The file is neither a profile nor a trace.
     """
     if name == LOCAL:
         return None
     if "." in name or "/" in name:
-        return read_profile(Path(name))
+        return read_costs(Path(name), stand_in)
     return load_preset(name)
 
 
@@ -59,13 +61,16 @@ class Sides:
         """Return the costs on a machine; this one is measured once.
 
         Raises:
-            ProfileError: The profile is of another model or shape.
+            ProfileError: The profile is of another model or shape, or lacks nodes of it.
         """
         if isinstance(side, Preset):
             return predict_profile(side, self.stored.loaded, self.observation)
         if isinstance(side, Profile):
             side.require(self.stored.loaded.identity, self._inputs())
+            side.require_nodes([node.name for node in self.stored.loaded.graph.regular])
             return side
+        if isinstance(side, Recording):
+            return recorded_profile(side, self.stored.loaded, self.observation)
         if self._local is None:
             options = MeasureOptions(EngineOptions(threads=available_threads()))
             self._local = measure_profile(self.stored, self.observation, options, self.progress)
