@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from device_agent._outputs import OutputFolder
 from device_agent._sources import open_source
 from device_agent._summary import Summary
+from device_agent._timeline import open_timeline
 from device_agent.agent import DEFAULT_DEADLINE_MS, Agent
 from device_agent.errors import OptionError, UnansweredError
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
+    from device_agent._timeline import Timeline
     from device_agent.answers import Answer, Unanswered
 
 _STDOUT = "-"
@@ -66,6 +68,13 @@ def _parser() -> CommandParser:
         "--jsonl", metavar="FILE", help="write one JSON line a frame; - is standard output"
     )
     parser.add_argument(
+        "--chrome-trace",
+        type=Path,
+        metavar="FILE",
+        help="write where each frame's time went, on device, link and cloud, as a time line for"
+        " Perfetto or chrome://tracing",
+    )
+    parser.add_argument(
         "--outputs", metavar="DIR", help="save each frame's outputs there, one .npz file a frame"
     )
     parser.add_argument(
@@ -104,8 +113,15 @@ def _run(arguments: Sequence[str] | None) -> int:
     outputs = None if options.outputs is None else OutputFolder(Path(options.outputs))
     summary = Summary()
     try:
-        with _lines(options.jsonl) as lines, agent, Progress("frames", source.length) as progress:
+        with (
+            _lines(options.jsonl) as lines,
+            _timeline(options.chrome_trace) as timeline,
+            agent,
+            Progress("frames", source.length) as progress,
+        ):
             for answer in agent.answers(source, partial(_write_line, lines)):
+                if timeline is not None:
+                    timeline.add(answer)
                 summary.add(answer)
                 if outputs is not None:
                     outputs.save(answer)
@@ -135,6 +151,11 @@ def _lines(path: str | None) -> AbstractContextManager[TextIO | None]:
         return Path(path).open("w", encoding="utf-8")
     except OSError as error:
         raise OptionError(f"cannot write --jsonl {path}: {error.strerror}") from error
+
+
+def _timeline(path: Path | None) -> AbstractContextManager[Timeline | None]:
+    """Open where the time line goes."""
+    return nullcontext() if path is None else open_timeline(path, SystemClock())
 
 
 def _write_line(lines: TextIO | None, what: Answer | Unanswered) -> None:

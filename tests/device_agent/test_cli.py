@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from device_agent.cli import main
 from profiler.engine import OnnxRuntimeSession
 from profiler.errors import EngineError
 from protocol import Progress
+from tests.chrome_rules import check_trace
 from tests.device_agent.conftest import LABELS, SIDE, WorkerProcess, write_bundle
 
 if TYPE_CHECKING:
@@ -75,6 +77,19 @@ class TestWithTheWorker:
         assert value(shown.out, "computed on cloud") == "3"
         assert value(shown.out, "latency")
         assert shown.err == ""
+
+    def test_a_run_is_a_time_line(
+        self, bundle_folder: Path, photos: Path, worker: WorkerProcess, tmp_path: Path
+    ) -> None:
+        out = tmp_path / "trace.json"
+        source = ("--source", photos, "--chrome-trace", out, *PATIENT)
+        assert run(bundle_folder, "--worker", worker.address, *source) == 0
+        events = check_trace(out.read_text())
+        json.loads(out.read_text())
+        names = Counter(event["name"] for event in events)
+        assert [names[f"frame {number}"] for number in range(3)] == [1, 1, 1]
+        for part in ("preprocess", "head", "encode", "uplink", "decode", "tail", "downlink"):
+            assert names[part] == 3, part
 
     def test_split_and_device_give_the_same_answers(
         self, bundle_folder: Path, photos: Path, worker: WorkerProcess, tmp_path: Path
