@@ -13,20 +13,26 @@ from profiler.trace_events import Event
 
 __all__ = ["check_shapes"]
 
+_TOLERATED = 0.1  # of the tensors
+
 
 def check_shapes(events: Sequence[Event], graph: Graph, observation: Observation) -> None:
     """Compare what kernels made there with what was seen here.
 
-    Some may differ in any case: kernels in another memory layout pad or turn their axes, and one
-    that is named after its first node hands on the result of its last. So most must agree.
+    A few may differ in any case: a kernel that is named after its first node hands on the result of
+    its last. (None did in 18 real networks; other memory layouts are allowed for.)
 
     Raises:
-        ProfileError: Most differ. The message names the first.
+        ProfileError: More differ. The message names the first.
     """
-    compared = dict(_compared(events, graph))
-    seen = {tensor: observation.tensors[tensor].shape for tensor in compared}
-    wrong = [tensor for tensor in compared if not _alike(compared[tensor], seen[tensor])]
-    if 2 * len(wrong) > len(compared):
+    seen = {name: tensor.shape for name, tensor in observation.tensors.items()}
+    compared = {
+        name: shape
+        for name, shape in _compared(events, graph)
+        if name in seen and len(shape) == len(seen[name])
+    }
+    wrong = [name for name in compared if not _alike(compared[name], seen[name])]
+    if len(wrong) > _TOLERATED * len(compared):
         raise ProfileError(
             f"it was recorded with other inputs: {wrong[0]!r} is {list(compared[wrong[0]])} there "
             f"and {list(seen[wrong[0]])} here; record it with these inputs, or give its own with "
@@ -57,5 +63,6 @@ def _shape(outputs: Any) -> tuple[int, ...] | None:
 
 
 def _alike(there: tuple[int, ...], here: tuple[int, ...]) -> bool:
-    padded_channels = len(there) == len(here) and (*there[:1], *there[2:]) == (*here[:1], *here[2:])
-    return padded_channels or sorted(there) == sorted(here)
+    """Whether shapes are the same but for channels padded to whole blocks, or turned axes."""
+    padded = (*there[:1], *there[2:]) == (*here[:1], *here[2:])
+    return padded or sorted(there) == sorted(here)

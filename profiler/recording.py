@@ -115,7 +115,9 @@ def recorded_profile(
         raise ProfileError(f"profile {recording.label!r}: {error}") from error
 
 
-def _costs(recording: Recording, graph: Graph, observation: Observation, preset: Preset) -> _Costs:
+def _costs(
+    recording: Recording, loaded: LoadedModel, observation: Observation, preset: Preset
+) -> _Costs:
     events = recording.events
     if any(event.name == _RUN or event.name.endswith(KERNEL_SUFFIX) for event in events):
         costs = _runtime_costs(_named(events, loaded), loaded.graph, observation)
@@ -254,14 +256,14 @@ def _as_written(event: Event) -> dict[str, object]:
 
 
 def _threads(events: Sequence[Event]) -> int:
-    """Threads of the pool that the kernels ran on, the calling one included; 0 if unknown."""
+    """Threads that the kernels ran on, the calling one included; alone, it has no statistics."""
     statistics = (event.arguments.get("thread_scheduling_stats") for event in events)
     pools = [entry for entry in statistics if isinstance(entry, Mapping)]
     sizes = [
         len(workers) if isinstance(workers := pool.get("sub_threads"), Mapping) else 0
         for pool in pools
     ]
-    return 1 + max(sizes) if sizes else 0
+    return 1 + max(sizes, default=0)
 
 
 def _lost_share(attribution: Attribution) -> float:
