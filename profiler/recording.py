@@ -6,6 +6,7 @@ not there. What such files do not hold (codecs, overheads) a preset stands in fo
 
 from __future__ import annotations
 
+import reprlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -141,7 +142,7 @@ def _blank(
         )
     notes.append(
         f"The speeds of codecs, and what a run, a cut and an exchange cost beyond the layers, are "
-        f"those of the preset {preset.name}: {label} does not hold them."
+        f"those of the preset {preset.name}, since the file does not hold them."
     )
     return Profile(
         label=label,
@@ -197,12 +198,13 @@ def _runtime_costs(events: Sequence[Event], graph: Graph, observation: Observati
 def _trace_costs(
     events: Sequence[Event], graph: Graph, observation: Observation, preset: Preset
 ) -> _Costs:
-    """From any trace whose events bear the names of nodes."""
+    """From any trace whose events bear the names of nodes, or of what nodes make."""
+    nodes = {**graph.producer, **graph.by_name}
     durations_us: dict[str, list[float]] = {}
-    for event in outermost(event for event in events if event.name in graph.by_name):
+    for event in outermost(event for event in events if event.name in nodes):
         durations_us.setdefault(event.name, []).append(event.duration_us)
     if not durations_us:
-        such = f", such as {events[0].name!r}," if events else ""
+        such = f", such as {reprlib.repr(events[0].name)}," if events else ""
         raise ProfileError(
             f"none of its {len(events)} events{such} bears the name of a node of the model; is it "
             "a trace of this model?"
@@ -213,7 +215,7 @@ def _trace_costs(
     kernels = [
         Kernel(
             name,
-            graph.by_name[name].op_type,
+            nodes[name].op_type,
             middle_mean(series) / 1e3 * len(series) / runs,
             summarise(series).spread_ms / 1e3,
         )
@@ -224,7 +226,7 @@ def _trace_costs(
     spread_ms = sum(kernel.spread_ms for kernel in kernels)
     whole_ms = layers_ms + min(preset.overhead_ms, layers_ms)
     silent = sum(unit.index not in attribution.kernels for unit in observation.units)
-    note = f"Recorded as a trace of {runs} runs; it does not say of which machine and inputs."
+    note = f"Recorded as a trace (runs: {runs}), which does not say of which machine and inputs."
     notes = [note]
     if silent:
         notes.append(

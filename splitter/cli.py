@@ -29,7 +29,7 @@ from splitter.pictures import picture_encoding
 from splitter.plan import Plan
 from splitter.planner import make_plan
 from splitter.report import plan_text
-from splitter.sides import LOCAL, Sides, parse_side
+from splitter.sides import LOCAL, Sides, parse_side, recording_notes
 from splitter.verification import verified_plan
 from splitter.weighing import PartTimes, Situation
 from splitter.workspace import bundle_workspace
@@ -94,12 +94,15 @@ def _plan(
     observation = observe(stored, feeds, [codec.name, RawCodec().name])
     notes.extend(labels_note(config.labels, _outputs(loaded.graph, observation)))
     sides = Sides(stored, observation, progress)
+    device_costs, cloud_costs = sides.profile(device), sides.profile(cloud)
+    notes.extend(recording_notes(device, device_costs))
+    notes.extend(recording_notes(cloud, cloud_costs))
     situation = Situation(
         model=loaded.identity,
         space=CutSpace.of(loaded.graph, observation.units, observation.tensors),
         tensors=observation.tensors,
-        device=sides.profile(device),
-        cloud=sides.profile(cloud),
+        device=device_costs,
+        cloud=cloud_costs,
         link=link,
         codec=codec,
         picture=picture,

@@ -42,6 +42,13 @@ def parse_side(name: str, stand_in: str) -> Side:
     return load_preset(name)
 
 
+def recording_notes(side: Side, profile: Profile) -> list[str]:
+    """What a reader of a plan should know of costs that another profiler recorded."""
+    if not isinstance(side, Recording):
+        return []
+    return [f"{profile.label}: {note}" for note in profile.notes]
+
+
 @dataclass
 class Sides:
     """Profiles of one model on the machines that a user names.

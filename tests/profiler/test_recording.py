@@ -231,7 +231,7 @@ class TestTraces:
         assert profile.cost_of(["matmul"]) == pytest.approx(2.0)
         assert profile.cost_of(["flatten"]) == 0
         assert profile.whole_ms == pytest.approx(6.6 + overhead_ms)
-        assert profile.notes[0].startswith("Recorded as a trace of 5 runs")
+        assert profile.notes[0].startswith("Recorded as a trace (runs: 5)")
         assert profile.engine.threads == 0
 
     def test_pairs_and_a_missing_bracket(self, model: Known, tmp_path: Path) -> None:

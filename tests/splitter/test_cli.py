@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 
 import splitter
@@ -102,6 +104,51 @@ def test_a_profile_file_is_a_device(model: Path, tmp_path: Path) -> None:
     other.write_bytes(runtime_operator().proto.SerializeToString())
     process = split_plan(other, "--device", profile, "--link", "20mbps")
     assert_one_line(process, "is of chain")
+
+
+def test_costs_that_other_profilers_recorded_are_device_and_cloud(
+    model: Path, tmp_path: Path
+) -> None:
+    """ONNX Runtime's own profile on one side, a trace in Chrome's format on the other."""
+    options = onnxruntime.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "board")
+    session = onnxruntime.InferenceSession(str(model), options, ["CPUExecutionProvider"])
+    (given,) = session.get_inputs()
+    for _ in range(4):
+        session.run(None, {given.name: np.ones(given.shape, np.float32)})
+    board = Path(session.end_profiling())
+    names = [node.output[0] for node in onnx.load(model).graph.node]
+    trace = tmp_path / "cloud.trace"
+    place = {"ph": "X", "pid": 1, "tid": 1, "dur": 50}
+    events = [{"name": name, "ts": 100 * at, **place} for at, name in enumerate(names)]
+    trace.write_text(json.dumps(events)[:-1])  # as a process leaves it that was killed
+    plan = plan_json(model, "--device", board, "--cloud", trace, "--link", "20mbps")
+    assert plan["device"]["name"] == board.name
+    assert plan["device"]["kind"] == plan["cloud"]["kind"] == "measured"
+    notes = "\n".join(plan["notes"])
+    assert f"{board.name}: Recorded by ONNX Runtime's own profiler" in notes
+    assert f"{trace.name}: Recorded as a trace (runs: 1)" in notes
+    assert "those of the preset pi4" in notes
+    assert "those of the preset cloud-cpu" in notes
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ('[{"name": "conv", "ph": "X"', "is cut short"),
+        ('[{"name": "conv", "ph": "X", "ts": 0, "dur": NaN}]', "dur is nan"),
+        ('{"traceEvents": [{"name": "dense", "ph": "X", "ts": 0, "dur": 9}]}', "such as 'dense'"),
+        ('{"schema": 99}', "update headtail"),
+    ],
+)
+def test_costs_that_are_none_are_one_line(
+    model: Path, tmp_path: Path, text: str, message: str
+) -> None:
+    costs = tmp_path / "costs.json"
+    costs.write_text(text)
+    assert_one_line(split_plan(model, "--device", costs, "--link", "20mbps"), message)
 
 
 def test_a_model_config_beside_the_model_is_used(model: Path) -> None:
