@@ -249,12 +249,9 @@ def _named(events: Sequence[Event], loaded: LoadedModel) -> list[Event]:
 
 
 def _as_written(event: Event) -> dict[str, object]:
-    return {
-        "name": event.name,
-        "ts": event.start_us,
-        "dur": event.duration_us,
-        "args": event.arguments,
-    }
+    """An event as the runtime writes it, of its arguments only those that are sure to be texts."""
+    texts = {key: value for key, value in event.arguments.items() if isinstance(value, str)}
+    return {"name": event.name, "ts": event.start_us, "dur": event.duration_us, "args": texts}
 
 
 def _threads(events: Sequence[Event]) -> int:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Event", "outermost", "read_events", "read_json"]
 
+_LONGEST_US = 1e18  # moments may count from 1970
 _LARGEST_BYTES = 1 << 26  # ONNX Runtime writes a kilobyte a kernel and run
 
 
@@ -143,7 +144,9 @@ def _time(item: Mapping[str, Any], index: int, key: str) -> float:
         number = float(value)
     except OverflowError:
         number = math.inf
-    return number if math.isfinite(number) else _refuse(item, index, key, "a finite number")
+    if not abs(number) <= _LONGEST_US:  # which no NaN is
+        _refuse(item, index, key, f"a number of at most {_LONGEST_US:.0e} microseconds")
+    return number
 
 
 def _refuse(item: Mapping[str, Any], index: int, key: str, wanted: str) -> NoReturn:

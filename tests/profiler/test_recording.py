@@ -189,6 +189,18 @@ class TestRuntimeProfiles:
         with pytest.raises(ProfileError, match=message):
             imported(write(path, events), model)
 
+    def test_odd_arguments_do_not_matter(self, model: Known, tmp_path: Path) -> None:
+        odd = {
+            "op_name": 3,
+            "provider": [],
+            "output_type_shape": [{"float": "4"}],
+            "thread_scheduling_stats": 4,
+        }
+        path = runtime_profile(model.path, {"image": image(64)}, tmp_path, runs=2)
+        events = [{**event, "args": odd} for event in json.loads(path.read_text())]
+        profile = imported(write(path, events), model)
+        assert (profile.engine.provider, profile.engine.threads) == ("", 1)
+
     def test_all_times_zero(self, model: Known, tmp_path: Path) -> None:
         path = runtime_profile(model.path, {"image": image(64)}, tmp_path, runs=2)
         events = [{**event, "dur": 0} for event in json.loads(path.read_text())]

@@ -69,9 +69,12 @@ def test_events_within_others_of_their_thread_are_left_out() -> None:
     [
         (7, "event 0 is 7; it must be a JSON object"),
         (complete("c", 0, -1), r"event 0 \('c'\): dur is -1; it must be 0 or more"),
-        (complete("c", 0, float("nan")), "dur is nan; it must be a finite number"),
-        (complete("c", float("inf"), 1), "ts is inf; it must be a finite number"),
-        (complete("c", 0, 10**400), "dur is 1000.*; it must be a finite number"),
+        (
+            complete("c", 0, float("nan")),
+            "dur is nan; it must be a number of at most 1e\\+18 microseconds",
+        ),
+        (complete("c", float("inf"), 1), "ts is inf; it must be a number of at most"),
+        (complete("c", 0, 10**400), "dur is 1000.*; it must be a number of at most"),
         ({"name": "c", "ph": "X", "ts": 0}, r"event 0 \('c'\) has no dur"),
         ({"name": "c", "ph": "X", "dur": 0}, r"event 0 \('c'\) has no ts"),
         ({"ph": "X", "ts": 0, "dur": 0}, "has no name"),
