@@ -21,9 +21,15 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from profiler.codec_speeds import measure_codecs
-from profiler.engine import RUNTIME_ERRORS, EngineOptions, OnnxRuntimeEngine
+from profiler.engine import (
+    RUNTIME_ERRORS,
+    EngineOptions,
+    OnnxRuntimeEngine,
+    OnnxRuntimeSession,
+)
 from profiler.errors import ProfileError
 from profiler.exchange import measure_exchange
+from profiler.graph.feeds import Feeds
 from profiler.graph.graph import Unit
 from profiler.graph.observation import Observation
 from profiler.graph.weights import StoredModel
@@ -31,7 +37,7 @@ from profiler.kernels import Attribution, attribute_kernels, read_kernels
 from profiler.machine import describe_machine, machine_notes
 from profiler.measurement_notes import provider_notes, run_notes, uncertainty
 from profiler.peak_memory import measure_peak_memory
-from profiler.probes import Fixed, measure_fixed
+from profiler.probes import measure_border, write_nothing
 from profiler.profile import EngineUsed, LayerCost, Profile
 from profiler.timing import FineClock, Schedule, summarise, time_runs
 from profiler.values import TensorSlot
@@ -84,8 +90,8 @@ def measure_profile(
     engine = OnnxRuntimeEngine(options.engine)
     with tempfile.TemporaryDirectory(prefix="headtail-") as name:
         folder = Path(name)
-        progress("overhead")
-        fixed = measure_fixed(engine, folder, clock)
+        progress("border")
+        border_ms_per_mb = measure_border(engine, folder, clock)
         times, profile_events = _run(stored, observation, options, folder, clock, progress)
         progress("layers")
         optimised = _optimised(stored, engine.options.provider, folder)
@@ -98,8 +104,7 @@ def measure_profile(
     progress("memory")
     memory = measure_peak_memory(stored.full, observation.feeds, options.engine)
     machine = describe_machine()
-    whole = summarise([plain for plain, _ in times])
-    profiled = summarise([profiled for _, profiled in times])
+    whole, profiled, nothing = (summarise(series) for series in zip(*times, strict=True))
     provider = engine.options.provider
     blank = Profile(
         label=options.label or _label(machine),
@@ -120,7 +125,7 @@ def measure_profile(
         whole_ms=whole.median_ms,
         whole_spread_ms=whole.spread_ms,
         overhead_ms=0.0,
-        border_ms_per_mb=0.0,
+        border_ms_per_mb=border_ms_per_mb,
         exchange_ms=exchange_ms,
         unattributed_ms=0.0,
         layers=(),
@@ -134,12 +139,12 @@ def measure_profile(
         ),
     )
     sizes = {name: tensor.raw_bytes for name, tensor in observation.tensors.items()}
-    return build_profile(blank, fixed, attribution, observation.units, sizes)
+    return build_profile(blank, nothing.median_ms, attribution, observation.units, sizes)
 
 
 def build_profile(
     blank: Profile,
-    fixed: Fixed,
+    overhead_ms: float,
     attribution: Attribution,
     units: Sequence[Unit],
     output_bytes: Mapping[str, int],
@@ -147,8 +152,8 @@ def build_profile(
     """Fill a profile in with layers whose proportions are profiled and whose sum is the whole.
 
     Args:
-        blank: The profile without costs but for ``whole_ms``.
-        fixed: What a run costs beyond its layers.
+        blank: The profile without costs but for ``whole_ms`` and the border's.
+        overhead_ms: What a run costs, however small its model.
         attribution: Profiled kernels.
         units: The layers.
         output_bytes: Size of each tensor.
@@ -165,8 +170,8 @@ def build_profile(
     groups = [*attribution.kernels.values(), *attribution.layout.values()]
     kernels_ms = sum(kernel.latency_ms for group in groups for kernel in group)
     kernels_ms += sum(kernel.latency_ms for kernel in attribution.unattributed)
-    # A model of a few microseconds may take less than the overhead measured with cold caches.
-    overhead_ms = min(fixed.overhead_ms, blank.whole_ms / 2)
+    # Of a model of a few microseconds the overhead is nearly all, and a little noise is more.
+    overhead_ms = min(overhead_ms, blank.whole_ms / 2)
     scale = (blank.whole_ms - overhead_ms) / kernels_ms if kernels_ms else 0.0
     layers = []
     for unit in units:
@@ -186,7 +191,6 @@ def build_profile(
     return replace(
         blank,
         overhead_ms=overhead_ms if kernels_ms else blank.whole_ms,
-        border_ms_per_mb=fixed.border_ms_per_mb,
         unattributed_ms=scale * sum(kernel.latency_ms for kernel in attribution.unattributed),
         layers=tuple(layers),
     )
@@ -199,32 +203,41 @@ def _run(
     folder: Path,
     clock: FineClock,
     progress: Callable[[str], None],
-) -> tuple[list[tuple[float, float]], list[dict[str, Any]]]:
-    """Times of plain and profiled runs, taken in turn so that both see the same machine."""
+) -> tuple[list[tuple[float, float, float]], list[dict[str, Any]]]:
+    """Times of plain runs, of profiled runs, and of runs of nothing, in ms; the profile's events.
+
+    They are taken in turn, so that all see the same machine, and the runs of nothing see the caches
+    as this model leaves them: in a tight loop such a run takes a tenth of what it takes there.
+    """
     plain = OnnxRuntimeEngine(replace(options.engine, profile_prefix=None)).load(stored.full)
+    nothing = OnnxRuntimeEngine(options.engine).load(write_nothing(folder / "nothing.onnx"))
     profiling = replace(options.engine, profile_prefix=folder / "profile")
     profiled = OnnxRuntimeEngine(profiling).load(stored.full)
-    profiled_ms: list[float] = []
+    others_ms: list[tuple[float, float]] = []
 
     def idle() -> None:
         if options.idle_ms:
             time.sleep(options.idle_ms / 1000)
 
-    def run_profiled() -> None:
+    def timed_ms(session: OnnxRuntimeSession, feeds: Feeds) -> float:
         idle()
         before = clock.monotonic()
-        profiled.run(observation.feeds)
-        profiled_ms.append((clock.monotonic() - before) * 1e3)
+        session.run(feeds)
+        return (clock.monotonic() - before) * 1e3
+
+    def run_others() -> None:
+        profiled_ms = timed_ms(profiled, observation.feeds)
+        others_ms.append((profiled_ms, timed_ms(nothing, {"x": np.zeros(1, np.float32)})))
         progress("runs")
 
     plain_ms = time_runs(
-        lambda: plain.run(observation.feeds), options.schedule, clock, run_profiled, idle
+        lambda: plain.run(observation.feeds), options.schedule, clock, run_others, idle
     )
     events: list[dict[str, Any]] = json.loads(profiled.end_profile().read_text())
-    plain.close()
-    profiled.close()
-    counted = profiled_ms[-len(plain_ms) :]
-    return list(zip(plain_ms, counted, strict=True)), events
+    for session in (plain, nothing, profiled):
+        session.close()
+    counted = others_ms[-len(plain_ms) :]
+    return [(ms, *others) for ms, others in zip(plain_ms, counted, strict=True)], events
 
 
 def _optimised(stored: StoredModel, provider: str, folder: Path) -> onnx.GraphProto:

@@ -1,9 +1,9 @@
-"""What a run costs beyond its layers, measured with models made for it. Needs onnx."""
+"""What runs and borders cost beyond the layers, measured with models made for it. Needs onnx."""
 
 from __future__ import annotations
 
+import math
 import statistics
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from profiler.engine import Engine, Session
     from profiler.timing import FineClock
 
-__all__ = ["Fixed", "cache_evictor", "measure_fixed"]
+__all__ = ["cache_evictor", "measure_border", "write_nothing"]
 
 _OPSET = 17
 _IR_VERSION = 8
@@ -27,36 +27,25 @@ _ROUNDS = 15
 _WARM_UP = 3
 # A mid-network feature map: 64 channels of 64 x 64 floats, about a megabyte.
 _SHAPE = (1, 64, 64, 64)
-_MEGABYTES = np.prod(_SHAPE) * 4 / 1e6
+_MEGABYTES = math.prod(_SHAPE) * 4 / 1e6
 _EVICTING_BYTES = 32 << 20  # more than the caches that one core can count on
 
 
-@dataclass(frozen=True)
-class Fixed:
-    """What a run costs beyond its layers.
+def measure_border(engine: Engine, folder: Path, clock: FineClock) -> float:
+    """Time two convolutions as one model and as two.
 
-    Attributes:
-        overhead_ms: A run of a model that does nothing, caches cold.
-        border_ms_per_mb: What cutting one model into two adds for each 10^6 bytes that cross, the
-            second overhead not counted.
-    """
-
-    overhead_ms: float
-    border_ms_per_mb: float
-
-
-def measure_fixed(engine: Engine, folder: Path, clock: FineClock) -> Fixed:
-    """Time a model that does nothing, and two convolutions as one model and as two.
-
-    Between runs the caches are filled with other data, as codecs and sockets do in service: a run
-    of nothing in a tight loop takes a tenth of what it takes there.
+    Between runs the caches are filled with other data, as codecs and sockets do in service.
 
     Args:
         engine: What runs the models.
         folder: Where they are written.
         clock: What to time with.
+
+    Returns:
+        What cutting one model into two adds for each 10^6 bytes that cross, in milliseconds; what a
+        second run costs, however small its model, is not counted.
     """
-    nothing = engine.load(_nothing(folder / "nothing.onnx"))
+    nothing = engine.load(write_nothing(folder / "nothing.onnx"))
     both = engine.load(_convolutions(folder / "both.onnx", "a", "bc"))
     first = engine.load(_convolutions(folder / "first.onnx", "a", "b"))
     second = engine.load(_convolutions(folder / "second.onnx", "b", "c"))
@@ -80,10 +69,10 @@ def measure_fixed(engine: Engine, folder: Path, clock: FineClock) -> Fixed:
         rounds.append(times_ms)
     for session, _ in runs:
         session.close()
-    return _fixed(rounds[_WARM_UP:])
+    return _border_ms_per_mb(rounds[_WARM_UP:])
 
 
-def _fixed(rounds: Sequence[Sequence[float]]) -> Fixed:
+def _border_ms_per_mb(rounds: Sequence[Sequence[float]]) -> float:
     """From the times of nothing, both, first and second in each round.
 
     Lower quartiles: these runs are so short that other work on the machine, which can only add
@@ -92,8 +81,8 @@ def _fixed(rounds: Sequence[Sequence[float]]) -> Fixed:
     nothing, both, first, second = (
         statistics.quantiles(series, n=4)[0] for series in zip(*rounds, strict=True)
     )
-    added_ms = first + second - both - nothing
-    return Fixed(nothing, max(0.0, added_ms / float(_MEGABYTES)))
+    added_ms = float(first + second - both - nothing)
+    return max(0.0, added_ms / _MEGABYTES)
 
 
 def cache_evictor() -> Callable[[], None]:
@@ -107,7 +96,8 @@ def cache_evictor() -> Callable[[], None]:
     return evict
 
 
-def _nothing(path: Path) -> Path:
+def write_nothing(path: Path) -> Path:
+    """Write a model that does nothing with its input ``x``, one float32; return its path."""
     node = helper.make_node("Identity", ["x"], ["y"])
     return _save(path, [node], ("x", [1]), ("y", [1]), [])
 

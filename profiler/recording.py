@@ -21,7 +21,6 @@ from profiler.graph.observation import Observation
 from profiler.kernels import KERNEL_SUFFIX, Attribution, Kernel, attribute_kernels, read_kernels
 from profiler.measurement import build_profile
 from profiler.presets import Preset, load_preset
-from profiler.probes import Fixed
 from profiler.profile import EngineUsed, Profile
 from profiler.profile_file import profile_from_dict
 from profiler.recorded_shapes import check_shapes
@@ -109,9 +108,8 @@ def recorded_profile(
     try:
         costs = _costs(recording, loaded, observation, preset)
         blank = _blank(recording.label, loaded, observation, costs, preset)
-        fixed = Fixed(preset.overhead_ms, preset.border_ms_per_mb)
         sizes = {name: tensor.raw_bytes for name, tensor in observation.tensors.items()}
-        return build_profile(blank, fixed, costs.attribution, observation.units, sizes)
+        return build_profile(blank, preset.overhead_ms, costs.attribution, observation.units, sizes)
     except ProfileError as error:
         raise ProfileError(f"profile {recording.label!r}: {error}") from error
 
@@ -157,7 +155,7 @@ def _blank(
         whole_ms=costs.whole.median_ms,
         whole_spread_ms=costs.whole.spread_ms,
         overhead_ms=0.0,
-        border_ms_per_mb=0.0,
+        border_ms_per_mb=preset.border_ms_per_mb,
         unattributed_ms=0.0,
         layers=(),
         exchange_ms=preset.exchange_ms,
