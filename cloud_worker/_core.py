@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from cloud_worker import _notes
+from cloud_worker._probes import ProbeDesk
 from cloud_worker._receiving import read_envelope
 from cloud_worker._reception import Reception, refuse_version
 from cloud_worker._requests import RequestDesk
@@ -23,6 +24,7 @@ from protocol import (
     LimitExceededError,
     Ping,
     Pong,
+    Probe,
     RefusalCode,
     Refuse,
     Request,
@@ -67,6 +69,7 @@ class WorkerCore:
         self._desk = RequestDesk(
             settings, self._reception.max_message_bytes, self._reception.tails, self.counts
         )
+        self._probes = ProbeDesk(self.counts)
         self._drain_ends_at: float | None = None
 
     def handle(self, peer: bytes, message: Message, size: int, now: float) -> list[Action]:
@@ -90,6 +93,8 @@ class WorkerCore:
                 return [Send(peer, Pong(message.session, message.number))]
             case Hello():
                 return self._reception.hello(peer, message, now)
+            case Probe():
+                return [self._probes.answer(peer, message, now)]
             case Goodbye():
                 session = self._hear(peer, message.session, now)
                 return [] if session is None else self._end(session, message.reason)

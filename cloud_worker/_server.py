@@ -25,6 +25,7 @@ from protocol import (
     FailureCode,
     FrameError,
     Limits,
+    Probed,
     RefusalCode,
     Result,
     SystemClock,
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 _SESSION_BYTES = 16
 _OUTBOX_BYTES = 256 << 20
 _OUTBOX_PATIENCE_S = 5.0
+# Probed bytes that nobody reads must not take the room of answers that agents wait for.
+_PROBE_OUTBOX_BYTES = 4 << 20
+_PROBE_OUTBOX_PATIENCE_S = 1.0
 _OUTBOX_RETRY_MS = 5
 _LINGER_MS = 1000
 _LANE_STOP_S = 0.2  # idle lanes end at once; busy ones are left to themselves
@@ -110,6 +114,9 @@ class Worker:
         self._listener = Listener(self._socket, self.address, self._log)
         self._receiver = Receiver(self._socket, self._limits)
         self._outbox = Outbox(self._socket, _OUTBOX_BYTES, _OUTBOX_PATIENCE_S, self._core.counts)
+        self._probe_outbox = Outbox(
+            self._socket, _PROBE_OUTBOX_BYTES, _PROBE_OUTBOX_PATIENCE_S, self._core.counts
+        )
         self._mailbox: Mailbox[Event] = Mailbox()
         self._inference = Lane("inference", self._compute)
         self._loader = Lane("loader", self._load_or_unload)
@@ -180,8 +187,9 @@ class Worker:
         if self._socket in ready:
             self._receive(now)
         self._do(self._core.tick(now), now)
-        if self._outbox:
-            self._outbox.retry(now)
+        for outbox in (self._outbox, self._probe_outbox):
+            if outbox:
+                outbox.retry(now)
         if self._listener.monitor in ready or self._listener.resumes_at is not None:
             self._listener.turn(now)
 
@@ -190,7 +198,7 @@ class Worker:
         due = (self._core.next_tick_at(), self._listener.resumes_at)
         now = self._clock.monotonic()
         waits = [math.ceil((at - now) * 1000) for at in due if at is not None]
-        if self._outbox:
+        if self._outbox or self._probe_outbox:
             waits.append(_OUTBOX_RETRY_MS)
         return max(0, min(waits)) if waits else None
 
@@ -207,7 +215,9 @@ class Worker:
         for action in actions:
             match action:
                 case Send():
-                    self._outbox.send(action.peer, self._frames(action.message), now)
+                    probed = isinstance(action.message, Probed)
+                    outbox = self._probe_outbox if probed else self._outbox
+                    outbox.send(action.peer, self._frames(action.message), now)
                 case Compute():
                     self._inference.put(action.job)
                 case Stop():

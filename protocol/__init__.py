@@ -43,6 +43,7 @@ from protocol.errors import (
 from protocol.frames import Frame, decode_message, encode_message, message_bytes
 from protocol.limits import Limits
 from protocol.messages import (
+    PROBE_BYTES,
     PROTOCOL_VERSION,
     Failure,
     Goodbye,
@@ -50,6 +51,8 @@ from protocol.messages import (
     Message,
     Ping,
     Pong,
+    Probe,
+    Probed,
     Refuse,
     Request,
     Result,
@@ -63,6 +66,7 @@ from protocol.text import did_you_mean, one_line
 
 __all__ = [
     "CODEC_NAMES",
+    "PROBE_BYTES",
     "PROTOCOL_VERSION",
     "Address",
     "AddressError",
@@ -92,6 +96,8 @@ __all__ = [
     "Message",
     "Ping",
     "Pong",
+    "Probe",
+    "Probed",
     "Progress",
     "ProtocolError",
     "RawCodec",

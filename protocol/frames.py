@@ -3,10 +3,11 @@
 Every message is ``[kind] [session] [number] [header] [payload]...``:
 
 - kind: two bytes, protocol version and kind;
-- session: 16 bytes, empty in HELLO and REFUSE;
+- session: 16 bytes, empty in HELLO, REFUSE, PROBE and PROBED;
 - number: eight bytes big-endian, empty where the message has none;
 - header: a msgpack map with the message's other fields, all of them, under their names;
-- payload: one frame a tensor, in the order of the header's ``tensors``.
+- payload: one frame a tensor, in the order of the header's ``tensors``; one frame in PROBE and
+  PROBED.
 
 Tensors never travel inside msgpack, whose parsed form can be 75 times larger than its bytes.
 """
@@ -25,7 +26,16 @@ from protocol.errors import CodecError, FrameError, LimitExceededError, VersionM
 from protocol.fields import Integer, Octets
 from protocol.layouts import LAYOUT_OF_KIND, LAYOUT_OF_MESSAGE, Layout
 from protocol.limits import Limits
-from protocol.messages import PROTOCOL_VERSION, SESSION_BYTES, Message, Request, Result, Timings
+from protocol.messages import (
+    PROTOCOL_VERSION,
+    SESSION_BYTES,
+    Message,
+    Probe,
+    Probed,
+    Request,
+    Result,
+    Timings,
+)
 from protocol.tensors import TensorSpec
 
 if TYPE_CHECKING:
@@ -63,6 +73,8 @@ def encode_message(message: Message) -> list[Frame]:
     if isinstance(message, Request | Result):
         _require_distinct(message.tensors, where)
         frames.extend(tensor.payload for tensor in message.tensors)
+    if isinstance(message, Probe | Probed):
+        frames.append(_payload(layout, [message.payload], where))
     return frames
 
 
@@ -101,6 +113,9 @@ def decode_message(frames: Sequence[Frame], limits: Limits) -> Message:
     if "timings" in values:
         values["timings"] = Timings(**values["timings"])
     payloads = frames[_ENVELOPE_FRAMES:]
+    if layout.most_payload_bytes is not None:
+        values["payload"] = _payload(layout, payloads, where)
+        payloads = ()
     described = values.get("tensors", ())
     if len(described) != len(payloads):
         raise FrameError(
@@ -160,6 +175,18 @@ def _layout(frame: Frame) -> Layout:
     if kind[1] not in LAYOUT_OF_KIND:
         raise FrameError(f"unknown message kind {kind[1]}")
     return LAYOUT_OF_KIND[kind[1]]
+
+
+def _payload(layout: Layout, payloads: Sequence[Frame], where: str) -> Frame:
+    """Return the payload of a message that has one beside tensors."""
+    most = layout.most_payload_bytes or 0
+    if len(payloads) != 1:
+        raise FrameError(f"{where} carries {len(payloads)} payloads instead of 1")
+    if _length(payloads[0]) > most:
+        raise LimitExceededError(
+            f"the payload of {where} has {_length(payloads[0])} bytes; the limit is {most}"
+        )
+    return payloads[0]
 
 
 def _exactly(frame: Frame, length: int, where: str) -> bytes:

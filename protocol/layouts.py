@@ -22,6 +22,7 @@ from protocol.fields import (
     Shape,
 )
 from protocol.messages import (
+    PROBE_BYTES,
     SESSION_BYTES,
     TEXT_CHARACTERS,
     Failure,
@@ -29,6 +30,8 @@ from protocol.messages import (
     Hello,
     Ping,
     Pong,
+    Probe,
+    Probed,
     Refuse,
     Request,
     Result,
@@ -57,9 +60,10 @@ class Layout:
     Attributes:
         kind: The second byte of the first frame.
         message: The class.
-        header: Rules for all fields of the class but session and number.
+        header: Rules for all fields of the class but session, number and payload.
         has_session: Whether the second frame holds a session.
         has_number: Whether the third frame holds a number.
+        most_payload_bytes: The largest fifth frame, for a message that has one beside tensors.
     """
 
     kind: int
@@ -67,6 +71,7 @@ class Layout:
     header: Record
     has_session: bool = True
     has_number: bool = False
+    most_payload_bytes: int | None = None
 
 
 _LAYOUTS = (
@@ -134,6 +139,22 @@ _LAYOUTS = (
     Layout(7, Ping, Record({}), has_number=True),
     Layout(8, Pong, Record({}), has_number=True),
     Layout(9, Goodbye, Record({"reason": _TEXT})),
+    Layout(
+        10,
+        Probe,
+        Record({"answer_bytes": Integer(0, PROBE_BYTES)}),
+        has_session=False,
+        has_number=True,
+        most_payload_bytes=PROBE_BYTES,
+    ),
+    Layout(
+        11,
+        Probed,
+        Record({}),
+        has_session=False,
+        has_number=True,
+        most_payload_bytes=PROBE_BYTES,
+    ),
 )
 LAYOUT_OF_KIND = {layout.kind: layout for layout in _LAYOUTS}
 LAYOUT_OF_MESSAGE = {layout.message: layout for layout in _LAYOUTS}

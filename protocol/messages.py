@@ -2,7 +2,8 @@
 
 The device says HELLO; the worker answers WELCOME or REFUSE. After WELCOME the device sends
 REQUESTs within its credit, each answered by RESULT or FAILURE, and PINGs, answered by PONGs.
-Either side may say GOODBYE.
+Either side may say GOODBYE. Who wants to know how fast the link is sends PROBEs, each answered by
+PROBED, or by REFUSE where there are too many; they need no session.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 PROTOCOL_VERSION = 1
 
 SESSION_BYTES = 16
+PROBE_BYTES = 512 * 1024  # 20 ms at 200 Mbit/s; fits into the least credit of a worker, 1 MiB
 TEXT_CHARACTERS = 1_000
 
 
@@ -192,4 +194,34 @@ class Goodbye:
         object.__setattr__(self, "reason", one_line(self.reason, TEXT_CHARACTERS))
 
 
-Message = Hello | Welcome | Refuse | Request | Result | Failure | Ping | Pong | Goodbye
+@dataclass(frozen=True)
+class Probe:
+    """Anybody to worker: answer with so many bytes. Needs no session.
+
+    Attributes:
+        number: Of the probe; the answer carries it.
+        answer_bytes: Size of the answer's payload, at most :data:`PROBE_BYTES`.
+        payload: What takes its time on the way there, at most :data:`PROBE_BYTES`; means nothing.
+    """
+
+    number: int
+    answer_bytes: int
+    payload: bytes | memoryview
+
+
+@dataclass(frozen=True)
+class Probed:
+    """Worker to prober: the answer to a probe.
+
+    Attributes:
+        number: From the probe.
+        payload: As many bytes as were asked for; they mean nothing, and do not compress.
+    """
+
+    number: int
+    payload: bytes | memoryview
+
+
+Message = (
+    Hello | Welcome | Refuse | Request | Result | Failure | Ping | Pong | Goodbye | Probe | Probed
+)

@@ -52,7 +52,7 @@ def test_arbitrary_bytes(frames):
 
 @many
 @given(
-    st.integers(0, 11),
+    st.integers(0, 13),
     st.sampled_from([b"", bytes(16)]),
     st.sampled_from([b"", bytes(8)]),
     st.binary(max_size=200),

@@ -15,6 +15,8 @@ from protocol.messages import (
     Message,
     Ping,
     Pong,
+    Probe,
+    Probed,
     Refuse,
     Request,
     Result,
@@ -95,5 +97,7 @@ def golden_messages() -> dict[str, Message]:
         "failure": Failure(SESSION, 6, FailureCode.EXPIRED, "12 ms too late", None),
         "ping": Ping(SESSION, 9),
         "pong": Pong(SESSION, 9),
+        "probe": Probe(2**40 + 7, 65_536, bytes(range(64))),
+        "probed": Probed(2**40 + 7, bytes(range(32, 64))),
         "goodbye": Goodbye(SESSION, "stopped by its user"),
     }
