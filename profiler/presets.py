@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from profiler.configs import CONFIGS
 from profiler.costs import OperatorClass, Rates, Work, unit_work
 from profiler.errors import PresetError
 from profiler.graph.model import LoadedModel
@@ -23,13 +24,7 @@ from protocol.text import did_you_mean
 
 __all__ = ["Preset", "load_preset", "predict_profile", "preset_file", "preset_names"]
 
-_PACKAGE = Path(__file__).resolve().parent
-# A wheel carries the project's configs/ inside the package that reads it.
-_FOLDER = next(
-    folder / "devices"
-    for folder in (_PACKAGE / "_configs", _PACKAGE.parent / "configs")
-    if folder.is_dir()
-)
+_FOLDER = CONFIGS / "devices"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from profiler.graph.graph import Graph
 from profiler.graph.model import load_model
 from profiler.graph.observation import Observation, observe
 from profiler.graph.weights import store_model
-from profiler.links import parse_link
+from profiler.links.parsing import parse_link
 from profiler.machine import available_threads
 from profiler.values import TensorSlot
 from protocol.codecs import CODEC_NAMES, Codec, RawCodec, parse_codec
@@ -77,9 +77,10 @@ def _workspace(output: Path | None) -> Iterator[Path]:
 def _plan(
     options: Namespace, folder: Path, progress: Callable[[str], None]
 ) -> tuple[Plan, dict[str, float]]:
-    link, codec = parse_link(options.link), options.codec
     device = parse_side(options.device, _DEVICE_STAND_IN)
     cloud = parse_side(options.cloud, _DEFAULT_CLOUD)
+    progress("reading or measuring the link")
+    link, codec = parse_link(options.link), options.codec
     progress("loading")
     loaded = load_model(options.model)
     config = find_model_config(options.model, options.model_config)
@@ -106,7 +107,7 @@ def _plan(
         link=link,
         codec=codec,
         picture=picture,
-        notes=tuple(notes),
+        notes=(*link.notes, *notes),
     )
     progress("planning")
     if None in (device, cloud):
@@ -157,7 +158,8 @@ def _parser() -> CommandParser:
         "--link",
         required=True,
         metavar="LINK",
-        help="20mbps, 20mbps/5mbps (up/down) or 20mbps,rtt=30ms",
+        help="20mbps, 20mbps/5mbps (up/down), 20mbps,rtt=30ms, a preset such as lte, a trace.csv,"
+        " or probe:tcp://HOST:PORT",
     )
     parser.add_argument(
         "--cloud",

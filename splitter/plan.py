@@ -21,12 +21,17 @@ class Prediction:
     it is the sum of the other times. Sockets and hand-overs between threads count half as
     ``uplink_ms``, half as ``downlink_ms``, in which results are encoded, sent and decoded as well.
     ``queue_ms`` is 0: the cloud is taken to be idle. ``uplink_bytes`` are those of the message.
+    On a link that varies ``uplink_ms`` and ``downlink_ms`` are expectations over the moments at
+    which a frame may come; half of these moments are no worse than ``uplink_p50_ms``, and 95 of 100
+    no worse than ``uplink_p95_ms``.
     """
 
     latency_ms: float
     device_ms: float
     encode_ms: float
     uplink_ms: float
+    uplink_p50_ms: float
+    uplink_p95_ms: float
     queue_ms: float
     decode_ms: float
     cloud_ms: float

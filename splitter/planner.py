@@ -85,6 +85,12 @@ def _notes(situation: Situation, ranked: list[Candidate]) -> Iterable[str]:
         lossy = sorted({tensor.codec for tensor in chosen.tensors} - {"raw"})
         if lossy:
             yield f"Fidelity of {', '.join(lossy)} was not measured; the answer may change."
+    if chosen.predicted.uplink_p95_ms != chosen.predicted.uplink_ms:
+        yield (
+            f"The link varies: the uplink takes {chosen.predicted.uplink_ms:.1f} ms in "
+            f"expectation, up to {chosen.predicted.uplink_p50_ms:.1f} ms for half of the frames "
+            f"and up to {chosen.predicted.uplink_p95_ms:.1f} ms for 95 of 100."
+        )
     rival = next((item for item in ranked[1:] if item.decision != chosen.decision), None)
     band = max(situation.device.uncertainty, situation.cloud.uncertainty)
     if rival is not None and _could_flip(chosen.predicted, rival.predicted, situation):

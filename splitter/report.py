@@ -25,6 +25,7 @@ def plan_text(plan: Plan) -> str:
             f"link {link.uplink_mbps:g}/{link.downlink_mbps:g} Mbit/s up/down, "
             f"round trip {link.rtt_ms:g} ms"
         ),
+        *([one_line(link.source)] if link.source else []),
         "",
         paint(_headline(plan), "bold"),
         "",

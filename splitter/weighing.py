@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from profiler.graph.observation import ObservedTensor
-from profiler.links import Link
+from profiler.links import Link, TransferTime
 from profiler.profile import CodecSpeed, Profile
 from profiler.values import ModelIdentity
 from protocol.codecs import Codec, RawCodec
@@ -139,16 +139,20 @@ class Weighing:
         device_nodes = [name for index in cut.units for name in space.units[index].nodes]
         on_device = set(device_nodes)
         cloud_nodes = [node.name for node in space.graph.regular if node.name not in on_device]
-        encode_ms = uplink_ms = decode_ms = downlink_ms = 0.0
+        encode_ms = decode_ms = exchange_ms = downlink_ms = 0.0
+        uplink = TransferTime(0.0, 0.0, 0.0)
         uplink_bytes = 0
         if cloud_nodes:
-            encode_ms, sending_ms, decode_ms = self._sums(tensors)
-            uplink_ms = (
-                sending_ms + situation.link.uplink_ms(_REQUEST_BYTES) + self._exchange_ms / 2
-            )
-            downlink_ms = situation.link.downlink_ms(_REQUEST_BYTES) + self._exchange_ms / 2
-            downlink_ms += math.fsum(self._result_ms(name) for name in cut.results)
+            # Times on the link are those of whole messages: only where rates never change are they
+            # the sums of the costs above.
+            encode_ms, _, decode_ms = self._sums(tensors)
+            exchange_ms = self._exchange_ms / 2
             uplink_bytes = _REQUEST_BYTES + sum(tensor.bytes + _TENSOR_BYTES for tensor in tensors)
+            uplink = situation.link.uplink_time(uplink_bytes)
+            result_bytes = _REQUEST_BYTES + sum(self._result_bytes(name) for name in cut.results)
+            downlink_ms = situation.link.downlink_ms(result_bytes) + exchange_ms
+            downlink_ms += math.fsum(self._result_codec_ms(name) for name in cut.results)
+        uplink_ms = uplink.expected_ms + exchange_ms
         border = self._border_bytes(cut.frontier)
         times = situation.timed.get(cut.id, _NOT_TIMED)
         device_ms = times.device_ms
@@ -163,6 +167,8 @@ class Weighing:
             device_ms=device_ms,
             encode_ms=encode_ms,
             uplink_ms=uplink_ms,
+            uplink_p50_ms=uplink.p50_ms + exchange_ms,
+            uplink_p95_ms=uplink.p95_ms + exchange_ms,
             queue_ms=0.0,
             decode_ms=decode_ms,
             cloud_ms=cloud_ms,
@@ -202,7 +208,7 @@ class Weighing:
         return sum(self._situation.tensors[name].raw_bytes for name in frontier if name in maker)
 
     def _sums(self, tensors: Iterable[CrossingTensor]) -> tuple[float, float, float]:
-        """Time to encode, to send and to decode tensors, without the round trip."""
+        """Time to encode, to send at the effective rate and to decode, without the round trip."""
         device, cloud, link = self._situation.device, self._situation.cloud, self._situation.link
         encode = sending = decode = 0.0
         for tensor in tensors:
@@ -216,16 +222,19 @@ class Weighing:
         """Time to encode a result in the cloud, send it without loss, and decode it."""
         if name not in self._crossing:
             return math.inf
-        device, cloud, link = self._situation.device, self._situation.cloud, self._situation.link
+        sending_ms = self._result_bytes(name) * 8 / (self._situation.link.downlink_mbps * 1e3)
+        return sending_ms + self._result_codec_ms(name)
+
+    def _result_bytes(self, name: str) -> int:
         seen = self._situation.tensors[name]
         raw = RawCodec()
         spec = TensorSpec(name, seen.slot.dtype, seen.shape)
-        size = seen.encoded_bytes.get(raw.name, raw.max_encoded_bytes(spec)) + _TENSOR_BYTES
-        return (
-            _speed(cloud, raw.name).encode_ms(seen.raw_bytes)
-            + size * 8 / (link.downlink_mbps * 1e3)
-            + _speed(device, raw.name).decode_ms(seen.raw_bytes)
-        )
+        return seen.encoded_bytes.get(raw.name, raw.max_encoded_bytes(spec)) + _TENSOR_BYTES
+
+    def _result_codec_ms(self, name: str) -> float:
+        device, cloud, raw = self._situation.device, self._situation.cloud, RawCodec().name
+        size_bytes = self._situation.tensors[name].raw_bytes
+        return _speed(cloud, raw).encode_ms(size_bytes) + _speed(device, raw).decode_ms(size_bytes)
 
 
 def _raw_bytes(tensor: CrossingTensor) -> int:

@@ -16,7 +16,7 @@ from profiler.graph.feeds import read_feeds, resolve_feeds
 from profiler.graph.model import load_model
 from profiler.graph.observation import observe
 from profiler.graph.weights import store_model
-from profiler.links import Link
+from profiler.links import SteadyLink
 from profiler.presets import load_preset, predict_profile
 from protocol.codecs import parse_codec
 from protocol.console import table
@@ -60,7 +60,7 @@ def row(path: Path) -> list[str]:
                 tensors=observation.tensors,
                 device=device,
                 cloud=cloud,
-                link=Link(20, 20, 10),
+                link=SteadyLink(20, 20, 10),
                 codec=parse_codec("affine8"),
             )
         )

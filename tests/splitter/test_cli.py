@@ -19,11 +19,13 @@ import pytest
 
 import splitter
 from splitter.bundle import open_bundle
+from tests.cloud_worker.support import tails
+from tests.cloud_worker.test_server import serve
 from tests.zoo import batch_concat, chain_cnn, loop_state, runtime_operator
 
 PREDICTED = {
-    "latency_ms", "device_ms", "encode_ms", "uplink_ms", "queue_ms", "decode_ms", "cloud_ms",
-    "downlink_ms", "uplink_bytes",
+    "latency_ms", "device_ms", "encode_ms", "uplink_ms", "uplink_p50_ms", "uplink_p95_ms",
+    "queue_ms", "decode_ms", "cloud_ms", "downlink_ms", "uplink_bytes",
 }  # fmt: skip
 
 
@@ -69,6 +71,35 @@ def test_json_is_one_object_with_the_promised_keys(model: Path) -> None:
     for item in plan["candidates"]:
         for tensor in item["tensors"]:
             assert set(tensor) == {"name", "dtype", "shape", "codec", "bytes"}
+
+
+def test_a_preset_of_a_link_tells_its_source_and_its_doubts(model: Path) -> None:
+    plan = plan_json(model, "--device", "pi4", "--link", "lte,rtt=60ms")
+    assert set(plan["link"]) == {"uplink_mbps", "downlink_mbps", "rtt_ms", "source", "power"}
+    assert plan["link"]["rtt_ms"] == 60
+    assert any(note.startswith("Link preset lte: ") for note in plan["notes"])
+    text = split_plan(model, "--device", "pi4", "--link", "lte,rtt=60ms").stdout
+    assert "\npreset lte, with the given round trip: " in text
+
+
+def test_a_trace_is_planned_for_as_it_varies(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "drive.csv").write_text("t_s,mbps\n0,200\n1,20\n2,2\n")
+    arguments = (model, "--device", "pi4", "--link", f"{tmp_path}/drive.csv,rtt=1ms")
+    plan = plan_json(*arguments)
+    assert plan["link"]["trace"]["mean_mbps"] == pytest.approx(74)
+    cost = plan["baselines"]["cloud"]
+    assert cost["uplink_p50_ms"] < cost["uplink_ms"] < cost["uplink_p95_ms"]
+    assert "trace drive.csv: 3 s, mean 74 Mbit/s" in split_plan(*arguments).stdout
+
+
+def test_a_link_to_a_worker_is_measured_and_told(model: Path) -> None:
+    """The worker need not serve the model."""
+    with serve(tails()) as worker:
+        arguments = (model, "--device", "pi4", "--link", f"probe:{worker.address}")
+        plan = plan_json(*arguments)
+        assert plan["link"]["uplink_mbps"] > 100
+        assert plan["link"]["source"].startswith(f"measured to {worker.address} in ")
+        assert f"\nmeasured to {worker.address} in " in split_plan(*arguments).stdout
 
 
 def test_the_table_shows_the_modes_and_no_control_characters(model: Path) -> None:
@@ -207,7 +238,13 @@ def assert_one_line(process: subprocess.CompletedProcess[str], message: str) -> 
         (["chain.onnx", "-o", ""], "the name is empty"),
         (["chain.onnx", "-o", "."], "holds the working folder"),
         (["chain.onnx", "-o", "n" * 300], "File name too long"),
-        (["chain.onnx", "-o", "new/a/b", "--link", "fast"], "is no rate"),
+        (["chain.onnx", "-o", "new/a/b", "--link", "fast"], "no link preset 'fast'"),
+        (["chain.onnx", "--link", "ltee"], "did you mean 'lte'"),
+        (["chain.onnx", "--link", "lte,rtt=5s"], "is no round trip"),
+        (["chain.onnx", "--link", "none.csv"], "cannot read the trace 'none.csv'"),
+        (["chain.onnx", "--link", "garbage.onnx"], "garbage.onnx is no trace"),
+        (["chain.onnx", "--link", "probe:"], "names no transport"),
+        (["chain.onnx", "--link", "probe:tcp://127.0.0.1:1"], "start cloud-worker there"),
         (["chain.onnx", "--feed", "none.npz"], "none.npz"),
         (["chain.onnx", "--feed", "garbage.onnx"], "not a readable .npz"),
         (["chain.onnx", "--model-config", "none.yaml"], "none.yaml"),

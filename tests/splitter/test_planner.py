@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from profiler.graph.observation import ObservedTensor
-from profiler.links import Link
+from profiler.links import SteadyLink
 from profiler.profile import CodecSpeed, Profile
 from profiler.testing import fake_profile
 from profiler.values import ModelIdentity, TensorSlot
@@ -56,7 +56,9 @@ def situations(draw: st.DrawFn) -> Situation:
         tensors=tensors,
         device=profile("device", {name: draw(_MS) for name in names}),
         cloud=profile("cloud", {name: draw(_MS) for name in names}),
-        link=Link(draw(st.floats(0.1, 1000)), draw(st.floats(0.1, 1000)), draw(st.floats(0, 50))),
+        link=SteadyLink(
+            draw(st.floats(0.1, 1000)), draw(st.floats(0.1, 1000)), draw(st.floats(0, 50))
+        ),
         codec=parse_codec(draw(st.sampled_from(["raw", "affine8"]))),
     )
 
@@ -116,7 +118,7 @@ def situation_of(prepared: Prepared, codec: str = "affine8") -> Situation:
         tensors=prepared.observation.tensors,
         device=profile("slow", dict.fromkeys(names, 10.0)),
         cloud=profile("fast", dict.fromkeys(names, 1.0)),
-        link=Link(20, 20, 10),
+        link=SteadyLink(20, 20, 10),
         codec=parse_codec(codec),
     )
 
@@ -138,28 +140,28 @@ def test_a_picture_is_sent_as_a_picture_where_that_is_cheaper(tmp_path: Path) ->
 
 
 def test_a_dead_slow_link_keeps_everything_on_the_device(tmp_path: Path) -> None:
-    plan = make_plan(toy(tmp_path, link=Link(0.001, 0.001, 500)))
+    plan = make_plan(toy(tmp_path, link=SteadyLink(0.001, 0.001, 500)))
     assert plan.chosen.decision == "device"
     assert not plan.cloud_nodes
 
 
 def test_a_fast_link_sends_everything_to_the_cloud(tmp_path: Path) -> None:
-    plan = make_plan(toy(tmp_path, link=Link(1e5, 1e5)))
+    plan = make_plan(toy(tmp_path, link=SteadyLink(1e5, 1e5)))
     assert plan.chosen.decision == "cloud"
     assert not plan.device_nodes
 
 
 def test_it_says_when_the_decision_may_flip(tmp_path: Path) -> None:
-    sure = make_plan(toy(tmp_path, link=Link(0.001, 0.001, 500)))
+    sure = make_plan(toy(tmp_path, link=SteadyLink(0.001, 0.001, 500)))
     assert not any("uncertainty" in note for note in sure.notes)
-    situation = toy(tmp_path, link=Link(1e5, 1e5))
+    situation = toy(tmp_path, link=SteadyLink(1e5, 1e5))
     vague = replace(situation.device, uncertainty=0.95)
     plan = make_plan(replace(situation, device=vague))
     assert any("Within the uncertainty of the costs (up to 95%)" in note for note in plan.notes)
 
 
 def test_it_says_that_fidelity_was_not_measured(tmp_path: Path) -> None:
-    plan = make_plan(toy(tmp_path, link=Link(1e5, 1e5)))
+    plan = make_plan(toy(tmp_path, link=SteadyLink(1e5, 1e5)))
     assert "Fidelity of affine8 was not measured; the answer may change." in plan.notes
 
 
