@@ -25,6 +25,7 @@ _FACTOR = 8.0
 _LONG_ENOUGH_S = 0.12
 _REPEATS = 3
 _ROUGH_S = 0.010  # a busy machine wakes a thread some milliseconds late
+_ROUGH_SHARE = 0.1  # and a round trip varies by a part of itself
 _SHORTEST_S = 1e-6
 
 
@@ -66,9 +67,10 @@ def estimate_mbps(samples: Sequence[Sample]) -> float:
 
 
 def is_rough(samples: Sequence[Sample]) -> bool:
-    """Whether the largest messages took so little time that the rate may be far off."""
+    """Whether the largest messages took so little longer that the rate may be far off."""
     smallest, largest = _ends(samples)
-    return _median_s(samples, largest) - _median_s(samples, smallest) < _ROUGH_S
+    base_s = _median_s(samples, smallest)
+    return _median_s(samples, largest) - base_s < max(_ROUGH_S, _ROUGH_SHARE * base_s)
 
 
 def next_size_bytes(samples: Sequence[Sample], room: Room) -> int | None:

@@ -127,7 +127,7 @@ class _Prober:
         downlink = self._grow(empty, self._left_s(), up=False)
         seconds = self._clock.monotonic() - start_s
         notes = tuple(
-            f"The {way} to {self._address} is faster than a probe can tell; its rate is rough."
+            f"The {way} to {self._address} is too fast or too far for a probe; its rate is rough."
             for way, samples in (("uplink", uplink), ("downlink", downlink))
             if is_rough(samples)
         )

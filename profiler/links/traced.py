@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TracedLink", "read_trace"]
 
-# Exact times take a quarter of a second a message size at the limit, which is a day in steps of a
-# second.
-_MOST_STEPS = 100_000
-_MOST_BYTES = 4 << 20
+# Exact times of one message size take some 0.3 s at the limit, and a plan weighs a dozen sizes.
+_MOST_STEPS = 20_000
+_MOST_BYTES = 1 << 20
 # What a frame sends, compressed, is from ten to some hundred kilobytes.
 _TYPICAL_BYTES = 100_000.0
 _GAP_STEPS = 10

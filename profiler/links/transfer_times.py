@@ -49,19 +49,21 @@ class Lines:
 
     def percentile_s(self, percent: float) -> float:
         """The time that so many of a hundred moments do not exceed."""
-        low, high = float(self.least_s.min()), float(self.most_s.max())
+        weights, least_s, most_s = self.weights, self.least_s, self.most_s
+        low, high, share = float(least_s.min()), float(most_s.max()), 0.0
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            if self._share_within(middle) * 100 < percent:
+            width_s = np.maximum(most_s - least_s, _NO_TIME_S)
+            within = share + weights @ np.clip((middle - least_s) / width_s, 0.0, 1.0)
+            if within * 100 < percent:
                 low = middle
             else:
                 high = middle
+            # Of pieces below the range all is counted, of those above nothing.
+            share += float(weights[most_s <= low].sum())
+            left = (most_s > low) & (least_s <= high)
+            weights, least_s, most_s = weights[left], least_s[left], most_s[left]
         return high
-
-    def _share_within(self, time_s: float) -> float:
-        """Which share of the round takes no longer."""
-        width_s = np.maximum(self.most_s - self.least_s, _NO_TIME_S)
-        return float(self.weights @ np.clip((time_s - self.least_s) / width_s, 0.0, 1.0))
 
 
 def transfer_lines(trace: BandwidthTrace, size_bytes: float) -> Lines:

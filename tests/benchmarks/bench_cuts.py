@@ -21,7 +21,7 @@ from profiler.graph.feeds import read_feeds, resolve_feeds
 from profiler.graph.model import load_model
 from profiler.graph.observation import observe
 from profiler.graph.weights import store_model
-from profiler.links import Link
+from profiler.links import SteadyLink
 from profiler.measurement import MeasureOptions, measure_profile
 from profiler.profile import Profile
 from profiler.timing import Schedule
@@ -110,7 +110,7 @@ def measured(path: Path) -> Network:
         tensors=observation.tensors,
         device=profile,
         cloud=profile,
-        link=Link(20, 20, 10),
+        link=SteadyLink(20, 20, 10),
         codec=parse_codec("affine8"),
     )
     return Network(
@@ -139,7 +139,7 @@ def loss(
     mbps: float,
 ) -> float:
     slow = replace(
-        situation, device=profile.scaled(DEVICE_FACTOR, "slow"), link=Link(mbps, mbps, 10)
+        situation, device=profile.scaled(DEVICE_FACTOR, "slow"), link=SteadyLink(mbps, mbps, 10)
     )
     seen = {
         cut_id: PartTimes((time.device_ms or 0) * DEVICE_FACTOR, time.cloud_ms)
