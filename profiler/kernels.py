@@ -165,6 +165,40 @@ def attribute_kernels(
     )
 
 
+def units_of_kernels(
+    optimised: onnx.GraphProto, graph: Graph, units: Sequence[Unit]
+) -> list[int | None]:
+    """Return the unit on whose side of a cut each kernel runs, in the order of the graph.
+
+    Args:
+        optimised: The graph that runs, as the runtime wrote it.
+        graph: The original graph.
+        units: Its units.
+    """
+    resolver = _Resolver(optimised, graph, units)
+    kernels = [Kernel(node.name, node.op_type, 0.0, 0.0) for node in optimised.node]
+    return [
+        resolver.unit_beside(kernel)
+        if resolver.changes_layout(kernel)
+        else resolver.unit_of(kernel)
+        for kernel in kernels
+    ]
+
+
+def units_by_node(graph: Graph, units: Sequence[Unit]) -> dict[str, int]:
+    """Return the unit of each node by its name.
+
+    A floating node, such as a DequantizeLinear that was not fused, works for its reader.
+    """
+    unit_of_node = {name: unit.index for unit in units for name in unit.nodes}
+    for original in reversed(graph.nodes):
+        for name in original.outputs:
+            for reader in graph.consumers.get(name, ()):
+                if original.name not in unit_of_node and reader.name in unit_of_node:
+                    unit_of_node[original.name] = unit_of_node[reader.name]
+    return unit_of_node
+
+
 class _Resolver:
     """Looks kernels up in the optimised graph and tensors in the original one."""
 
@@ -174,13 +208,7 @@ class _Resolver:
         for node in optimised.node:
             for name in node.input:
                 self._consumers.setdefault(name, []).append(node)
-        unit_of_node = {name: unit.index for unit in units for name in unit.nodes}
-        # A floating node, such as a DequantizeLinear that was not fused, works for its reader.
-        for original in reversed(graph.nodes):
-            for name in original.outputs:
-                for reader in graph.consumers.get(name, ()):
-                    if original.name not in unit_of_node and reader.name in unit_of_node:
-                        unit_of_node[original.name] = unit_of_node[reader.name]
+        unit_of_node = units_by_node(graph, units)
         self._unit_by_tensor = {
             name: unit_of_node[original.name]
             for original in graph.nodes

@@ -48,7 +48,7 @@ def measure_peak_memory(
         # By position: a tensor's name may hold what a zip entry may not.
         np.savez(path, *feeds.values())
         command = [sys.executable, "-m", "profiler.peak_memory", str(model.resolve()), str(path)]
-        command += [options.provider, str(options.threads), *feeds]
+        command += [options.provider, str(options.threads), str(int(options.arena)), *feeds]
         process = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
     return int(process.stdout) if process.returncode == 0 else None
 
@@ -75,6 +75,6 @@ def _status_bytes(key: str) -> int:
 
 if __name__ == "__main__":
     end_with(os.getppid())
-    _, _model, _feeds, _provider, _threads, *_names = sys.argv
-    _options = EngineOptions(threads=int(_threads), provider=_provider)
+    _, _model, _feeds, _provider, _threads, _arena, *_names = sys.argv
+    _options = EngineOptions(int(_threads), _provider, arena=_arena == "1")
     sys.stdout.write(str(main(Path(_model), Path(_feeds), _options, _names)))

@@ -129,7 +129,12 @@ def _point_into_weights_file(tensor: onnx.TensorProto, offset: int, length: int)
         tensor.external_data.add(key=key, value=str(value))
 
 
-def _weight_bytes(tensor: onnx.TensorProto) -> int:
+def weight_bytes(tensor: onnx.TensorProto) -> int:
+    """Return the size of a weight by its type and shape, wherever its values lie.
+
+    Raises:
+        ModelError: Its type is unknown.
+    """
     elements = math.prod(tensor.dims)
     if tensor.data_type not in onnx.TensorProto.DataType.values():
         raise ModelError(f"weight {tensor.name!r} has the unknown type {tensor.data_type}")
@@ -150,7 +155,7 @@ def _external_chunks(loaded: LoadedModel, tensor: onnx.TensorProto) -> Iterator[
         declared = int(entry.get("length", "0"))
     except ValueError:
         raise ModelError(f"{loaded.path}: weight {tensor.name!r} has no valid position") from None
-    length = _weight_bytes(tensor)
+    length = weight_bytes(tensor)
     if declared not in {0, length}:  # 0 and absent both mean that the shape says it
         raise ModelError(
             f"{loaded.path}: weight {tensor.name!r} takes {length} bytes by its shape, "
