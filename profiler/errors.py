@@ -1,4 +1,4 @@
-"""Errors of graphs, engines, profiles and links.
+"""Errors of graphs, engines, profiles, links and power figures.
 
 HeadtailError (protocol)
 └── ProfilerError
@@ -7,7 +7,9 @@ HeadtailError (protocol)
     ├── EngineError (RuntimeError)     the runtime refused to load or run a model
     ├── ProfileError (ValueError)      a profile that is broken or belongs to another model
     ├── PresetError (LookupError)      no such device preset
-    └── LinkError (ValueError)         a link that cannot be read
+    ├── LinkError (ValueError)         a link that cannot be read
+    ├── PowerError (ValueError)        power figures or times that cannot be
+    └── RadioError (LookupError)       no such radio, or its file is broken
 """
 
 from __future__ import annotations
@@ -41,3 +43,11 @@ class PresetError(ProfilerError, LookupError):
 
 class LinkError(ProfilerError, ValueError):
     """A link description that cannot be read."""
+
+
+class PowerError(ProfilerError, ValueError):
+    """Power figures, or times of a frame, that cannot be."""
+
+
+class RadioError(ProfilerError, LookupError):
+    """No radio has this name, or the file of radios is broken."""

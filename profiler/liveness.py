@@ -80,6 +80,8 @@ def buffers(
     held: dict[str, int] = {}  # which buffer each tensor lies in; what is fed lies in none of ours
     for place, step in enumerate(steps):
         for name in filter(None, step.outputs):
+            if step.operator in _VIEWS and step.inputs[0] not in held and name not in results:
+                continue  # it looks at what is fed
             made = Buffer(tensor_bytes[name], place, last_read.get(name, place))
             shared = None
             if name not in results:

@@ -37,6 +37,7 @@ from profiler.kernels import Attribution, attribute_kernels, read_kernels
 from profiler.machine import describe_machine, machine_notes
 from profiler.measurement_notes import provider_notes, run_notes, uncertainty
 from profiler.peak_memory import measure_peak_memory
+from profiler.power_measurement import measure_power
 from profiler.probes import measure_border, write_nothing
 from profiler.profile import EngineUsed, LayerCost, Profile
 from profiler.timing import FineClock, Schedule, summarise, time_runs
@@ -103,6 +104,8 @@ def measure_profile(
     exchange_ms = measure_exchange(clock)
     progress("memory")
     memory = measure_peak_memory(stored.full, observation.feeds, options.engine)
+    progress("power")
+    power, power_note = measure_power(engine, stored.full, observation.feeds, clock)
     machine = describe_machine()
     whole, profiled, nothing = (summarise(series) for series in zip(*times, strict=True))
     provider = engine.options.provider
@@ -136,7 +139,10 @@ def measure_profile(
             *run_notes(whole, profiled, options.idle_ms),
             *provider_notes(provider, kernels),
             *machine_notes(machine),
+            power_note,
         ),
+        idle_w=None if power is None else power.idle_w,
+        busy_w=None if power is None else power.busy_w,
     )
     sizes = {name: tensor.raw_bytes for name, tensor in observation.tensors.items()}
     return build_profile(blank, nothing.median_ms, attribution, observation.units, sizes)

@@ -132,6 +132,8 @@ class Profile:
         codecs: Speed of each codec by its name.
         uncertainty: Relative band around every time: 0.1 means plus or minus 10 %.
         notes: What a reader should know, one sentence each.
+        idle_w: What the machine draws at rest; None if unknown.
+        busy_w: What it draws while it runs the model; None if unknown.
     """
 
     label: str
@@ -151,6 +153,8 @@ class Profile:
     codecs: Mapping[str, CodecSpeed]
     uncertainty: float
     notes: tuple[str, ...] = ()
+    idle_w: float | None = None
+    busy_w: float | None = None
 
     @cached_property
     def _node_ms(self) -> dict[str, float]:
@@ -273,6 +277,8 @@ class Profile:
             "codecs": {name: vars(speed).copy() for name, speed in self.codecs.items()},
             "uncertainty": self.uncertainty,
             "notes": list(self.notes),
+            "idle_w": self.idle_w,
+            "busy_w": self.busy_w,
         }
 
 

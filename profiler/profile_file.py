@@ -117,6 +117,8 @@ def profile_from_dict(data: Any) -> Profile:
         codecs=_codecs(fields.mapping("codecs")),
         uncertainty=fields.number("uncertainty"),
         notes=fields.texts("notes"),
+        idle_w=_optional_number(fields, "idle_w"),
+        busy_w=_optional_number(fields, "busy_w"),
     )
     _check_layers(profile)
     return profile
@@ -224,6 +226,11 @@ def _layer(fields: _Fields) -> LayerCost:
 
 def _optional_count(fields: _Fields, key: str) -> int | None:
     return None if fields.value(key) is None else fields.count(key)
+
+
+def _optional_number(fields: _Fields, key: str) -> float | None:
+    """Profiles written before there were power figures lack the key."""
+    return None if fields.data.get(key) is None else fields.number(key)
 
 
 def _codecs(fields: _Fields) -> dict[str, CodecSpeed]:

@@ -40,6 +40,8 @@ def _heading(profile: Profile) -> str:
     ]
     if profile.peak_memory_bytes is not None:
         lines.append(f"peak memory {profile.peak_memory_bytes / 1e6:.1f} MB")
+    if profile.idle_w is not None and profile.busy_w is not None:
+        lines.append(f"power {profile.idle_w:.1f} W at rest, {profile.busy_w:.1f} W while it runs")
     return "\n".join(one_line(line) for line in lines)
 
 
