@@ -15,7 +15,8 @@ import yaml
 
 from profiler.configs import CONFIGS
 from profiler.costs import OperatorClass, Rates, Work, unit_work
-from profiler.errors import PresetError
+from profiler.energy import DevicePower
+from profiler.errors import PowerError, PresetError
 from profiler.graph.model import LoadedModel
 from profiler.graph.observation import Observation
 from profiler.profile import CodecSpeed, EngineUsed, LayerCost, Profile
@@ -44,6 +45,7 @@ class Preset:
         uncertainty: Relative band around every time.
         fallbacks: Operator classes that no published row is of, and what stands in for their rate.
         fallback_uncertainty: The band where a model has layers of such a class.
+        power: What it draws; None where no figure is known.
         notes: What a reader of a prediction should know.
     """
 
@@ -59,6 +61,7 @@ class Preset:
     uncertainty: float
     fallbacks: Mapping[OperatorClass, str]
     fallback_uncertainty: float
+    power: DevicePower | None
     notes: tuple[str, ...]
 
 
@@ -111,10 +114,16 @@ def load_preset(name: str) -> Preset:
             uncertainty=data["uncertainty"]["value"],
             fallbacks=data["fallbacks"]["classes"],
             fallback_uncertainty=data["fallbacks"]["uncertainty"],
+            power=_power(data),
             notes=(_origin(data["error"]), data["uncertainty"]["source"]),
         )
-    except (OSError, yaml.YAMLError, KeyError, TypeError) as problem:
+    except (OSError, yaml.YAMLError, KeyError, TypeError, PowerError) as problem:
         raise PresetError(f"the preset file {path} is broken: {problem!r}") from problem
+
+
+def _power(data: Mapping[str, Any]) -> DevicePower | None:
+    figures = data.get("power_w")
+    return None if figures is None else DevicePower(figures["idle"], figures["busy"])
 
 
 def _origin(error: Mapping[str, Any]) -> str:
@@ -175,6 +184,8 @@ def predict_profile(preset: Preset, loaded: LoadedModel, observation: Observatio
                 for kind in blind
             ),
         ),
+        idle_w=None if preset.power is None else preset.power.idle_w,
+        busy_w=None if preset.power is None else preset.power.busy_w,
     )
 
 

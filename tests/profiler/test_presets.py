@@ -139,6 +139,26 @@ def test_a_prediction_is_a_profile_that_adds_up(observed: tuple[StoredModel, Obs
     assert profile.whole_ms == pytest.approx(preset.overhead_ms + 2 * layer_ms)
 
 
+def test_power_figures_are_carried_into_the_prediction(
+    observed: tuple[StoredModel, Observation],
+) -> None:
+    stored, observation = observed
+    board = predict_profile(load_preset("pi4"), stored.loaded, observation)
+    assert (board.idle_w, board.busy_w) == (2.7, 6.4)
+    server = predict_profile(load_preset("cloud-cpu"), stored.loaded, observation)
+    assert (server.idle_w, server.busy_w) == (None, None)
+
+
+def test_power_figures_that_cannot_be_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = preset_file("pi4").read_text(encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(text.replace("busy: 6.4", "busy: 0.4"), encoding="utf-8")
+    monkeypatch.setattr(presets, "_FOLDER", tmp_path)
+    with pytest.raises(PresetError, match=r"mine\.yaml is broken.*0 <= idle_w <= busy_w"):
+        load_preset("mine")
+
+
 def test_a_body_cannot_be_predicted_and_the_profile_says_so(shared: Path, tmp_path: Path) -> None:
     loaded = load_model(shared / "models" / "silero_vad.onnx")
     stored = store_model(loaded, tmp_path)
