@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from profiler.errors import PowerError
 
 if TYPE_CHECKING:
-    from profiler.links import Link
+    from profiler.links.link import Link
 
 __all__ = ["DevicePower", "FrameBytes", "FrameEnergy", "FrameTimes", "Radio", "frame_energy"]
 

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import yaml
 
+from profiler.configs import CONFIGS
 from profiler.energy import Radio
 from profiler.errors import RadioError
 from protocol.text import did_you_mean
 
 __all__ = ["load_radio", "radio_names"]
 
-_PACKAGE = Path(__file__).resolve().parent
-# A wheel carries the project's configs/ inside the package that reads it.
-_FILE = next(
-    folder / "radios.yaml"
-    for folder in (_PACKAGE / "_configs", _PACKAGE.parent / "configs")
-    if folder.is_dir()
-)
+_FILE = CONFIGS / "radios.yaml"
 
 
 def radio_names() -> list[str]:

@@ -17,13 +17,14 @@ from profiler.energy import (
     frame_energy,
 )
 from profiler.errors import PowerError, RadioError
-from profiler.links import Link
+from profiler.links import SteadyLink
+from profiler.links.presets import link_preset_names, load_link_preset
 from profiler.radios import load_radio, radio_names
 
 BOARD = DevicePower(idle_w=2.0, busy_w=6.0)
 # Sends 10 Mbit/s at 300 mW and receives 20 Mbit/s at 200 mW.
 RADIO = Radio("toy", 20, 5, 100, 100)
-LINK = Link(10, 20, 30)
+LINK = SteadyLink(10, 20, 30)
 # 100 ms up and 10 ms down.
 PAYLOAD = FrameBytes(125_000, 25_000)
 NOTHING = FrameBytes(0, 0)
@@ -132,6 +133,11 @@ def test_published_radios_are_all_usable() -> None:
         radio = load_radio(name)
         assert radio.name == name
         assert radio.sending_mw(10) > radio.receiving_mw(10) > 0
+
+
+def test_every_radio_that_a_link_names_is_there() -> None:
+    named = {load_link_preset(name).power for name in link_preset_names()} - {None}
+    assert named == set(radio_names())
 
 
 def test_the_lte_of_the_literature() -> None:
