@@ -6,10 +6,13 @@ import json
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from protocol.text import one_line
 
 ROOT = Path(__file__).parents[1]
 # One thread each: device, link and worker share two cores. And a pool that has slept may wake up
@@ -36,10 +39,10 @@ def make_plan(
 
 @contextmanager
 def running_worker(models: Path) -> Iterator[str]:
-    """Start ``cloud-worker`` on a free port and give its address; its log goes into the folder."""
+    """Start ``cloud-worker`` on a free port and give its address; its log is kept out of sight."""
     arguments = ["--models", str(models), "--bind", "tcp://127.0.0.1:0", "--threads", str(THREADS)]
     with (
-        (models / "worker.log").open("w") as log,
+        tempfile.TemporaryFile("w+") as log,
         subprocess.Popen(
             _command("cloud_worker.cli", arguments),
             cwd=ROOT,
@@ -52,7 +55,8 @@ def running_worker(models: Path) -> Iterator[str]:
             assert process.stdout is not None  # noqa: S101 - for the type checker
             ready = process.stdout.readline()
             if not ready:
-                raise DemoError(f"the cloud worker did not start; {log.name} says why")
+                log.seek(0)
+                raise DemoError(f"the cloud worker did not start: {one_line(log.read(), 500)}")
             yield ready.split()[-1]
         finally:
             process.send_signal(signal.SIGTERM)

@@ -65,18 +65,16 @@ class TestUnits:
         gelu = next(kinds for kinds in units if "Erf" in kinds)
         assert {"Div", "Erf", "Add", "Mul"} <= set(gelu)
 
-    def test_units_are_a_topological_partition(self, tmp_path: Path) -> None:
-        for name, make in zoo.ZOO.items():
-            folder = tmp_path / name
-            folder.mkdir()
-            observation = run(make(), folder)
-            graph = load_model(folder / "m.onnx").graph
-            names = [node for unit in observation.units for node in unit.nodes]
-            assert sorted(names) == sorted(node.name for node in graph.regular), name
-            known = set(graph.input_names)
-            for unit in observation.units:
-                assert known.issuperset(unit.inputs), (name, unit)
-                known.update(unit.outputs)
+    @pytest.mark.parametrize("make", zoo.ZOO.values(), ids=zoo.ZOO)
+    def test_units_are_a_topological_partition(self, make: type, tmp_path: Path) -> None:
+        observation = run(make(), tmp_path)
+        graph = load_model(tmp_path / "m.onnx").graph
+        names = [node for unit in observation.units for node in unit.nodes]
+        assert sorted(names) == sorted(node.name for node in graph.regular)
+        known = set(graph.input_names)
+        for unit in observation.units:
+            assert known.issuperset(unit.inputs), unit
+            known.update(unit.outputs)
 
 
 class TestTensors:
