@@ -7,6 +7,7 @@ import tempfile
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
@@ -15,8 +16,10 @@ from profiler.graph.graph import Graph
 from profiler.graph.model import load_model
 from profiler.graph.observation import Observation, observe
 from profiler.graph.weights import store_model
+from profiler.links import SteadyLink
 from profiler.links.parsing import parse_link
 from profiler.machine import available_threads
+from profiler.radios import load_radio
 from profiler.values import TensorSlot
 from protocol.codecs import CODEC_NAMES, Codec, RawCodec, parse_codec
 from protocol.command import CommandParser, run_command, whole_number
@@ -24,6 +27,7 @@ from protocol.console import Progress
 from protocol.text import did_you_mean
 from splitter.bundle_writer import BundleContents, write_bundle
 from splitter.cuts import Cut, CutSpace
+from splitter.memory import part_memory
 from splitter.model_config import find_model_config, labels_note
 from splitter.pictures import picture_encoding
 from splitter.plan import Plan
@@ -108,6 +112,7 @@ def _plan(
         codec=codec,
         picture=picture,
         notes=(*link.notes, *notes),
+        radio=load_radio(link.power) if isinstance(link, SteadyLink) and link.power else None,
     )
     progress("planning")
     if None in (device, cloud):
@@ -120,6 +125,7 @@ def _plan(
         plan = verified_plan(situation, time_cut, options.verify)
     else:
         plan = make_plan(situation)
+    plan = replace(plan, memory=part_memory(stored, observation, plan.chosen.units))
     if options.output is None:
         return plan, {}
     progress("writing the bundle")

@@ -23,7 +23,8 @@ class Prediction:
     ``queue_ms`` is 0: the cloud is taken to be idle. ``uplink_bytes`` are those of the message.
     On a link that varies ``uplink_ms`` and ``downlink_ms`` are expectations over the moments at
     which a frame may come; half of these moments are no worse than ``uplink_p50_ms``, and 95 of 100
-    no worse than ``uplink_p95_ms``.
+    no worse than ``uplink_p95_ms``. Energies are the device's for a lone frame, in millijoules, see
+    :mod:`profiler.energy`; ``None`` where the power of the device or of its radio is not known.
     """
 
     latency_ms: float
@@ -37,6 +38,10 @@ class Prediction:
     cloud_ms: float
     downlink_ms: float
     uplink_bytes: int
+    device_energy_mj: float | None
+    compute_mj: float | None
+    radio_mj: float | None
+    waiting_mj: float | None
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,19 @@ class Machine:
 
 
 @dataclass(frozen=True)
+class PartMemory:
+    """Predicted peaks of what the parts of a cut add to a process; see :mod:`profiler.memory`.
+
+    Attributes:
+        head_bytes: Of what the device runs; 0 if that is nothing.
+        tail_bytes: Of what the cloud runs, and the device where the cloud does not answer.
+    """
+
+    head_bytes: int
+    tail_bytes: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """A decision with its prediction and its alternatives.
 
@@ -115,6 +133,7 @@ class Plan:
         best_split: The best candidate that runs something on both sides; ``None`` if there is none.
         candidates: The best ten, best first.
         notes: What a reader should know, one sentence each.
+        memory: What the parts of the chosen cut take; ``None`` if it was not predicted.
     """
 
     model: ModelIdentity
@@ -130,6 +149,7 @@ class Plan:
     best_split: Candidate | None
     candidates: tuple[Candidate, ...]
     notes: tuple[str, ...]
+    memory: PartMemory | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping."""
@@ -154,5 +174,6 @@ class Plan:
             },
             "best_split": None if self.best_split is None else self.best_split.to_dict(),
             "candidates": [candidate.to_dict() for candidate in self.candidates],
+            "memory": None if self.memory is None else asdict(self.memory),
             "notes": list(self.notes),
         }

@@ -91,6 +91,12 @@ def _notes(situation: Situation, ranked: list[Candidate]) -> Iterable[str]:
             f"expectation, up to {chosen.predicted.uplink_p50_ms:.1f} ms for half of the frames "
             f"and up to {chosen.predicted.uplink_p95_ms:.1f} ms for 95 of 100."
         )
+    radio = situation.radio
+    if radio is not None and radio.tail_ms:
+        yield (
+            f"Energies are of a lone frame: {radio.tail_mw * radio.tail_ms / 1e3:,.0f} mJ of the "
+            f"radio's go into the {radio.tail_ms / 1e3:.1f} s for which it stays awake afterwards."
+        )
     rival = next((item for item in ranked[1:] if item.decision != chosen.decision), None)
     band = max(situation.device.uncertainty, situation.cloud.uncertainty)
     if rival is not None and _could_flip(chosen.predicted, rival.predicted, situation):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from protocol.console import paint, table
 from protocol.text import one_line
-from splitter.plan import Candidate, Machine, Plan
+from splitter.plan import Candidate, Machine, PartMemory, Plan
 
 _NAME_CHARACTERS = 40
 _DECISIONS = {
@@ -37,10 +37,16 @@ def plan_text(plan: Plan) -> str:
             if any(candidate.verified for candidate in plan.candidates)
             else []
         ),
+        *([] if plan.memory is None else [_memory(plan.memory)]),
         *([""] if plan.notes else []),
         *plan.notes,
     ]
     return "\n".join(lines)
+
+
+def _memory(memory: PartMemory) -> str:
+    head, tail = (f"{size / 1e6:.0f} MB" for size in (memory.head_bytes, memory.tail_bytes))
+    return f"Peak memory of the best: head {head}, tail {tail} (the device holds both)."
 
 
 def _machine(machine: Machine) -> str:
@@ -73,7 +79,13 @@ def _modes(plan: Plan) -> str:
         "downlink",
         "bytes up",
     ]
-    return table([_mode(plan, name, candidate) for name, candidate in modes], headers)
+    rows = [_mode(plan, name, candidate) for name, candidate in modes]
+    energies = [candidate.predicted.device_energy_mj for _, candidate in modes]
+    if any(energy is not None for energy in energies):
+        headers.append("device mJ")
+        for row, energy in zip(rows, energies, strict=True):
+            row.append("?" if energy is None else f"{energy:,.0f}")
+    return table(rows, headers)
 
 
 def _mode(plan: Plan, name: str, candidate: Candidate) -> list[str]:

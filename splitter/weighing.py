@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from profiler.energy import DevicePower, FrameBytes, FrameTimes, Radio, frame_energy
 from profiler.graph.observation import ObservedTensor
 from profiler.links import Link, TransferTime
 from profiler.profile import CodecSpeed, Profile
@@ -75,6 +76,7 @@ class Situation:
         picture: How cloud-only sends a picture, if the model's input is one.
         notes: What a reader of the plan should know of the inputs.
         timed: What was seen of the models of some cuts, by the cuts' ids.
+        radio: What the device's radio draws, if that is known.
     """
 
     model: ModelIdentity
@@ -87,6 +89,7 @@ class Situation:
     picture: InputEncoding | None = None
     notes: tuple[str, ...] = ()
     timed: Mapping[str, PartTimes] = field(default_factory=dict)
+    radio: Radio | None = None
 
 
 def decision_of(cut_id: str) -> Decision:
@@ -141,7 +144,7 @@ class Weighing:
         cloud_nodes = [node.name for node in space.graph.regular if node.name not in on_device]
         encode_ms = decode_ms = exchange_ms = downlink_ms = 0.0
         uplink = TransferTime(0.0, 0.0, 0.0)
-        uplink_bytes = 0
+        uplink_bytes = result_bytes = 0
         if cloud_nodes:
             # Times on the link are those of whole messages: only where rates never change are they
             # the sums of the costs above.
@@ -162,8 +165,16 @@ class Weighing:
         if cloud_ms is None:
             cloud_ms = situation.cloud.run_ms(cloud_nodes, border)
         parts = (device_ms, encode_ms, uplink_ms, decode_ms, cloud_ms, downlink_ms)
+        latency_ms = math.fsum(parts)
+        energy = frame_energy(
+            FrameTimes(device_ms + encode_ms, latency_ms),
+            FrameBytes(uplink_bytes, result_bytes),
+            _power(situation.device),
+            situation.radio,
+            situation.link,
+        )
         predicted = Prediction(
-            latency_ms=math.fsum(parts),
+            latency_ms=latency_ms,
             device_ms=device_ms,
             encode_ms=encode_ms,
             uplink_ms=uplink_ms,
@@ -174,6 +185,10 @@ class Weighing:
             cloud_ms=cloud_ms,
             downlink_ms=downlink_ms,
             uplink_bytes=uplink_bytes,
+            device_energy_mj=energy.device_energy_mj,
+            compute_mj=energy.compute_mj,
+            radio_mj=energy.radio_mj,
+            waiting_mj=energy.waiting_mj,
         )
         return Candidate(
             cut=cut.id,
@@ -235,6 +250,12 @@ class Weighing:
         device, cloud, raw = self._situation.device, self._situation.cloud, RawCodec().name
         size_bytes = self._situation.tensors[name].raw_bytes
         return _speed(cloud, raw).encode_ms(size_bytes) + _speed(device, raw).decode_ms(size_bytes)
+
+
+def _power(device: Profile) -> DevicePower | None:
+    if device.idle_w is None or device.busy_w is None:
+        return None
+    return DevicePower(device.idle_w, device.busy_w)
 
 
 def _raw_bytes(tensor: CrossingTensor) -> int:

@@ -26,6 +26,7 @@ from tests.zoo import batch_concat, chain_cnn, loop_state, runtime_operator
 PREDICTED = {
     "latency_ms", "device_ms", "encode_ms", "uplink_ms", "uplink_p50_ms", "uplink_p95_ms",
     "queue_ms", "decode_ms", "cloud_ms", "downlink_ms", "uplink_bytes",
+    "device_energy_mj", "compute_mj", "radio_mj", "waiting_mj",
 }  # fmt: skip
 
 
@@ -56,6 +57,8 @@ def plan_json(*arguments: object) -> dict[str, Any]:
 
 def test_json_is_one_object_with_the_promised_keys(model: Path) -> None:
     plan = plan_json(model, "--device", "pi4", "--link", "20mbps/5mbps,rtt=30ms")
+    assert 0 <= plan["memory"]["head_bytes"] < 1 << 30
+    assert plan["memory"]["head_bytes"] + plan["memory"]["tail_bytes"] > 0
     assert plan["schema"] == 1
     assert plan["model"]["name"] == "chain"
     assert len(plan["model"]["sha256"]) == 64

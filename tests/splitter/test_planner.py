@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from profiler.graph.observation import ObservedTensor
 from profiler.links import SteadyLink
 from profiler.profile import CodecSpeed, Profile
+from profiler.radios import load_radio
 from profiler.testing import fake_profile
 from profiler.values import ModelIdentity, TensorSlot
 from protocol.codecs import parse_codec
@@ -19,6 +20,7 @@ from splitter.cuts import CutSpace
 from splitter.errors import PlanError
 from splitter.partitioner import cut_cost_ms
 from splitter.planner import make_plan
+from splitter.report import plan_text
 from splitter.weighing import InputEncoding, Situation, Weighing
 from tests.splitter.graphs import spaces
 from tests.splitter.helpers import Prepared, prepare
@@ -185,3 +187,23 @@ def test_nothing_is_cut_at_a_string(tmp_path: Path) -> None:
     plan = make_plan(situation_of(prepared))
     assert all(tensor.dtype != "string" for item in plan.candidates for tensor in item.tensors)
     assert plan.best_split is not None
+
+
+def test_energy_is_counted_where_power_is_known(tmp_path: Path) -> None:
+    situation = toy(tmp_path)
+    blind = make_plan(situation)
+    assert blind.device_only.predicted.device_energy_mj is None
+    powered = replace(
+        situation, device=replace(situation.device, idle_w=2.0, busy_w=5.0), radio=load_radio("lte")
+    )
+    plan = make_plan(powered)
+    device, cloud = plan.device_only.predicted, plan.cloud_only.predicted
+    assert device.device_energy_mj == device.compute_mj == pytest.approx(5 * device.latency_ms)
+    assert (device.radio_mj, device.waiting_mj) == (0, 0)
+    assert cloud.compute_mj == pytest.approx(5 * cloud.encode_ms)
+    assert cloud.waiting_mj == pytest.approx(2 * (cloud.latency_ms - cloud.encode_ms))
+    assert cloud.radio_mj is not None
+    assert cloud.radio_mj > 10_000  # a lone frame pays for the whole tail
+    assert "device mJ" in plan_text(plan)
+    assert "device mJ" not in plan_text(blind)
+    assert any("for which it stays awake afterwards" in note for note in plan.notes)
