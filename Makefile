@@ -22,10 +22,10 @@ demo: $(STAMP) ## plan, split and run EfficientNet-Lite0 over an emulated 20 Mbi
 	$(BIN)/python -m demos
 
 test: $(STAMP) ## the test suite (under 15 minutes on two cores)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 test-all: $(STAMP) ## the test suite with the slow tests
-	$(BIN)/python -m pytest -m ''
+	$(BIN)/python -m pytest -n auto -m ''
 
 check: $(STAMP) ## formatter, linter and strict types, as CI runs them
 	$(BIN)/ruff format --check $(CODE)

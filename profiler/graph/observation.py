@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +49,12 @@ class ObservedTensor:
     encoded_bytes: Mapping[str, int] = field(default_factory=dict)
     sendable: bool = True
 
-    @property
+    @cached_property
     def raw_bytes(self) -> int:
         """Bytes of the tensor as it lies in memory; 0 if it cannot be sent."""
         if not self.sendable:
             return 0
-        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.slot.dtype).itemsize
+        return math.prod(self.shape) * np.dtype(self.slot.dtype).itemsize
 
 
 @dataclass(frozen=True)
