@@ -158,3 +158,7 @@ def _is_local(address: str) -> bool:
 
 def _say(text: str) -> None:
     print(one_line(text), file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -125,17 +125,25 @@ class CutParts:
         Raises:
             CodecError: Naming what came and what was wanted.
         """
-        wanted = {slot.name: slot for slot in self._cut.results}
-        names = sorted(tensor.spec.name for tensor in tensors)
-        if names != sorted(wanted):
-            raise CodecError(f"the worker sent {names}, not {sorted(wanted)}")
+        wanted = sorted((slot.name, slot.dtype) for slot in self._cut.results)
+        sent = sorted((tensor.spec.name, tensor.spec.dtype) for tensor in tensors)
+        if sent != wanted:
+            raise CodecError(f"the worker sent {_named(sent)}; this cut has {_named(wanted)}")
+
+    def result_misfit(self, tensors: tuple[EncodedTensor, ...]) -> str:
+        """What of this cut's results is not as planned; empty if all is.
+
+        An honest worker sends such results where a frame's values lead to other shapes.
+        """
+        slots = {slot.name: slot for slot in self._cut.results}
         for tensor in tensors:
-            spec, slot = tensor.spec, wanted[tensor.spec.name]
+            spec, slot = tensor.spec, slots[tensor.spec.name]
             if not slot.accepts(spec.dtype, spec.shape):
-                raise CodecError(
-                    f"the worker sent {spec.name!r} as {spec.dtype} {list(spec.shape)};"
-                    f" it should be {slot.dtype} {_axes(slot.shape)}"
+                return (
+                    f"it sent {spec.name!r} as {spec.dtype} {list(spec.shape)},"
+                    f" but the plan has {slot.dtype} {_axes(slot.shape)}"
                 )
+        return ""
 
     def merge(self, known: Arrays, results: Arrays) -> Arrays:
         """Join the head's outputs with the tail's results that came from the worker.
@@ -181,6 +189,10 @@ class CutParts:
                 f"the bundle's cut {self._cut.id!r} wants {', '.join(map(repr, sorted(missing)))},"
                 f" which {path.name} does not make; make the bundle again with split-plan"
             )
+
+
+def _named(tensors: list[tuple[str, str]]) -> str:
+    return ", ".join(f"{name!r} as {dtype}" for name, dtype in tensors) or "nothing"
 
 
 def _axes(shape: tuple[int | None, ...]) -> str:

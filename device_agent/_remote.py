@@ -119,6 +119,11 @@ class RemoteTail:
             self._explain(exchange.reason, exchange.detail)
             return self._fruitless(exchange.reason, encode_ms, exchange)
         try:
+            self._parts.check_results(exchange.result.tensors)
+            misfit = self._parts.result_misfit(exchange.result.tensors)
+            if misfit:
+                self._explain(Reason.MISFIT, misfit)
+                return self._fruitless(Reason.MISFIT, encode_ms, exchange)
             outputs = self._parts.merge(known, self._decode(exchange.result))
         except ProtocolError as error:
             self._channel.distrust()
@@ -150,7 +155,6 @@ class RemoteTail:
         counters.raw_picture_bytes += size
 
     def _decode(self, result: Result) -> Arrays:
-        self._parts.check_results(result.tensors)
         return {tensor.spec.name: decode_tensor(tensor, self._limits) for tensor in result.tensors}
 
     def _fruitless(self, reason: Reason, encode_ms: float, exchange: Exchange) -> RemoteAnswer:

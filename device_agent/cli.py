@@ -167,3 +167,7 @@ def _write_line(lines: TextIO | None, what: Answer | Unanswered) -> None:
 def _warn(text: str) -> None:
     clear = "\r\x1b[K" if is_terminal(sys.stderr) else ""  # the progress line may stand there
     print(f"{clear}warning: {one_line(text)}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

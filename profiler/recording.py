@@ -33,6 +33,9 @@ __all__ = ["Recording", "read_costs", "recorded_profile"]
 _RUN = "model_run"
 _MOST_WARM_UP = 3
 # Profiled runs are longer than others, unevenly, and a preset stands in for all but the layers.
+# Kernels are parts of a run, one after the other; the medians of both need not be of the same run.
+_MOST_OF_A_RUN = 1.5
+_MOST_SILENT = 0.75  # of the layers; some are free or part of another
 _SMALLEST_UNCERTAINTY = 0.2
 
 
@@ -182,10 +185,16 @@ def _runtime_costs(events: Sequence[Event], graph: Graph, observation: Observati
     if not kernels:
         raise ProfileError("ONNX Runtime's profile holds no kernels (events '..._kernel_time')")
     attribution = attribute_kernels(kernels, onnx.GraphProto(), graph, observation.units)
+    whole = summarise(runs_ms[warm_up:])
+    kernels_ms = sum(kernel.latency_ms for kernel in kernels)
+    if not 0 < kernels_ms <= _MOST_OF_A_RUN * whole.median_ms:
+        raise ProfileError(
+            f"its kernels take {kernels_ms:.4g} ms of a run of {whole.median_ms:.4g} ms, which "
+            "cannot be; record it again"
+        )
     providers = Counter(kernel.provider for kernel in kernels)
     provider = providers.most_common(1)[0][0]
     engine = EngineUsed("onnxruntime", "", provider, _threads(events), "as in the model")
-    whole = summarise(runs_ms[warm_up:])
     note = (
         f"Recorded by ONNX Runtime's own profiler: medians of {whole.runs} runs with the profile "
         "on, which makes them longer, above all those of small models."
@@ -224,6 +233,11 @@ def _trace_costs(
     spread_ms = sum(kernel.spread_ms for kernel in kernels)
     whole_ms = layers_ms + min(preset.overhead_ms, layers_ms)
     silent = sum(unit.index not in attribution.kernels for unit in observation.units)
+    if silent > len(observation.units) * _MOST_SILENT:
+        raise ProfileError(
+            f"{silent} of {len(observation.units)} layers of the model have no event of their own "
+            "in the trace; record every node, not nested in another's event"
+        )
     note = f"Recorded as a trace (runs: {runs}), which does not say of which machine and inputs."
     notes = [note]
     if silent:

@@ -93,7 +93,9 @@ def read_events(items: Sequence[Any]) -> list[Event]:
         elif phase in ("B", "E"):
             begun.append((_time(item, index, "ts"), index, item))
     events.extend(_paired(sorted(begun, key=lambda entry: entry[:2])))
-    return sorted(events, key=lambda event: (event.start_us, -event.duration_us))
+    # Written twice, an event is no second measurement.
+    once = {(event.name, event.lane, event.start_us, event.duration_us): event for event in events}
+    return sorted(once.values(), key=lambda event: (event.start_us, -event.duration_us))
 
 
 def outermost(events: Iterable[Event]) -> Iterator[Event]:

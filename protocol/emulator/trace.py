@@ -76,7 +76,7 @@ class BandwidthTrace:
             LinkSettingsError: The file cannot be read or is no such trace.
         """
         try:
-            text = read_file(path, _LARGEST_BYTES).decode("utf-8")
+            text = read_file(path, _LARGEST_BYTES).decode("utf-8-sig")
             rows = list(csv.reader(io.StringIO(text, newline="")))
         except OSError as error:
             raise LinkSettingsError(f"cannot read the trace {path}: {error.strerror}") from error
@@ -103,9 +103,16 @@ class BandwidthTrace:
 
 def _step(line: int, row: list[str]) -> tuple[float, float]:
     try:
-        time_s, mbps = row
-        return float(time_s), float(mbps)
+        time_s, mbps = map(_number, row)
     except ValueError:
         raise LinkSettingsError(
             f"line {line}: two numbers expected, found {one_line(','.join(row), 40)!r}"
         ) from None
+    return time_s, mbps
+
+
+def _number(text: str) -> float:
+    """Read a number; Python's own reader also takes 1_000 and digits of other scripts."""
+    if "_" in text or not text.isascii():
+        raise ValueError(text)
+    return float(text)

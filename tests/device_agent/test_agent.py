@@ -347,7 +347,7 @@ class TestFramesThatDoNotFitTheParts:
         with it.agent:
             answers = it.run(2)
         check(answers)
-        assert where(answers) == [("device", "bad_reply"), ("device", "no_session")]
+        assert where(answers) == [("device", "misfit")] * 2
 
     def test_what_crosses_in_another_shape_than_planned_is_not_sent(self) -> None:
         middle = toys.bundle().cuts["middle"]
@@ -659,7 +659,6 @@ class TestResultsThatDoNotFit:
     @pytest.mark.parametrize(
         "results",
         [
-            {"y": np.zeros((1, 9), np.float32)},
             {"y": np.zeros((1, 8), np.float64)},
             {"z": np.zeros((1, 8), np.float32)},
             {"y": np.zeros((1, 8), np.float32), "z": np.zeros(1, np.float32)},
@@ -673,6 +672,14 @@ class TestResultsThatDoNotFit:
         check(answers)
         assert where(answers) == [("device", "bad_reply"), *[("device", "no_session")] * 2]
         assert "tcp://worker:1: the worker sent" in it.said[0]
+
+    def test_another_shape_is_the_frames_and_not_the_workers_fault(self) -> None:
+        it = rig(compute=lambda _: {"y": np.zeros((1, 9), np.float32)})
+        with it.agent:
+            answers = it.run(3)
+        check(answers)
+        assert where(answers) == [("device", "misfit")] * 3
+        assert "it sent 'y' as float32 [1, 9], but the plan has float32 [1, 8]" in it.said[0]
 
     @pytest.mark.parametrize("change", ["name", "dtype", "shape", "twice"])
     def test_what_is_not_declared_is_not_decoded(
@@ -696,14 +703,14 @@ class TestResultsThatDoNotFit:
         with it.agent:
             answers = it.run(1)
         check(answers)
-        assert where(answers) == [("device", "bad_reply")]
+        assert where(answers) == [("device", "misfit" if change == "shape" else "bad_reply")]
 
     def test_a_declared_scalar_takes_no_other_rank(self) -> None:
         middle = toys.bundle().cuts["middle"]
         scalar = replace(middle, results=(replace(toys.Y, shape=()),))
         it = rig(bundle=toys.bundle(cuts={"middle": scalar}))
         with it.agent:
-            assert where(it.run(1)) == [("device", "bad_reply")]
+            assert where(it.run(1)) == [("device", "misfit")]
 
     def test_a_damaged_payload(self) -> None:
         def script(message: Message, reply: Message | None) -> list[Arrival]:
@@ -728,7 +735,9 @@ class TestResultsThatDoNotFit:
                 reply = replace(reply, tensors=(huge,))
             return usual(reply)
 
-        it = rig(script)
+        middle = toys.bundle().cuts["middle"]
+        free = replace(middle, results=(replace(toys.Y, shape=(None, None)),))
+        it = rig(script, bundle=toys.bundle(cuts={"middle": free}))
         with it.agent:
             answers = it.run(1)
         check(answers)

@@ -204,8 +204,28 @@ class TestRuntimeProfiles:
     def test_all_times_zero(self, model: Known, tmp_path: Path) -> None:
         path = runtime_profile(model.path, {"image": image(64)}, tmp_path, runs=2)
         events = [{**event, "dur": 0} for event in json.loads(path.read_text())]
-        with pytest.raises(ProfileError, match="all its times are 0"):
+        with pytest.raises(ProfileError, match=r"its kernels take 0 ms of a run of 0 ms"):
             imported(write(path, events), model)
+
+    @pytest.mark.parametrize("duration_us", [0, 10**18])
+    def test_kernels_that_contradict_their_runs(
+        self, model: Known, tmp_path: Path, duration_us: int
+    ) -> None:
+        path = runtime_profile(model.path, {"image": image(64)}, tmp_path, runs=2)
+        events = [
+            {**event, "dur": duration_us} if event["name"].endswith("_kernel_time") else event
+            for event in json.loads(path.read_text())
+        ]
+        with pytest.raises(ProfileError, match="which cannot be; record it again"):
+            imported(write(path, events), model)
+
+    def test_a_recording_given_twice_is_no_more_evidence(
+        self, model: Known, tmp_path: Path
+    ) -> None:
+        path = runtime_profile(model.path, {"image": image(64)}, tmp_path, runs=4)
+        events = json.loads(path.read_text())
+        once = imported(write(path, events), model)
+        assert imported(write(path, [*events, *events]), model) == once
 
     @pytest.mark.parametrize("name", ["efficientnet_lite0", "efficientnet_lite0_qdq_int8"])
     def test_nearly_all_of_a_real_network_is_found_by_name(

@@ -88,3 +88,17 @@ def test_real_traces_are_read(shared: Path) -> None:
         trace = BandwidthTrace.from_csv(path)
         assert trace.period_s > 1
         assert 0 < trace.peak_mbps < 1000
+
+
+def test_a_mark_before_the_first_line_is_read_over(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("t_s,mbps\n0,5\n1, 6.5\n", encoding="utf-8-sig")
+    assert BandwidthTrace.from_csv(path).mbps == (5, 6.5)
+
+
+@pytest.mark.parametrize("number", ["1_000", "\u0661", "0x10", ""])
+def test_numbers_are_plain(number: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(f"t_s,mbps\n0,{number}\n", encoding="utf-8")
+    with pytest.raises(LinkSettingsError, match="line 2: two numbers expected"):
+        BandwidthTrace.from_csv(path)
