@@ -40,6 +40,10 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
         raise BundleError(
             f"{folder} is no bundle: it has no {name}; make one with split-plan MODEL -o FOLDER"
         ) from None
+    except NotADirectoryError:
+        raise BundleError(
+            f"{folder} is a file, not a bundle; name the folder that split-plan -o has written"
+        ) from None
     except OSError as error:
         raise BundleError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError):

@@ -85,11 +85,13 @@ def _notes(situation: Situation, ranked: list[Candidate]) -> Iterable[str]:
         lossy = sorted({tensor.codec for tensor in chosen.tensors} - {"raw"})
         if lossy:
             yield f"Fidelity of {', '.join(lossy)} was not measured; the answer may change."
-    if chosen.predicted.uplink_p95_ms != chosen.predicted.uplink_ms:
+    sending = next((item for item in ranked if item.predicted.uplink_bytes), None)
+    if sending is not None and sending.predicted.uplink_p95_ms != sending.predicted.uplink_ms:
+        sent = sending.predicted
         yield (
-            f"The link varies: the uplink takes {chosen.predicted.uplink_ms:.1f} ms in "
-            f"expectation, up to {chosen.predicted.uplink_p50_ms:.1f} ms for half of the frames "
-            f"and up to {chosen.predicted.uplink_p95_ms:.1f} ms for 95 of 100."
+            f"The link varies: for {sending.cut!r} the uplink takes {sent.uplink_ms:.1f} ms in "
+            f"expectation, up to {sent.uplink_p50_ms:.1f} ms for half of the frames and up to "
+            f"{sent.uplink_p95_ms:.1f} ms for 95 of 100."
         )
     radio = situation.radio
     if radio is not None and radio.tail_ms:

@@ -91,10 +91,15 @@ def _feed(
         return given
     if shape is None:
         if None in slot.shape:
-            example = "x".join(str(axis or 1) for axis in slot.shape)
+            # A first free axis counts pictures; how large the others are, only the user knows.
+            sizes = [
+                str(axis or (1 if place == 0 else "N")) for place, axis in enumerate(slot.shape)
+            ]
+            example = "x".join(sizes)
             raise FeedError(
                 f"input {slot.name!r} has free axes {_shape_text(slot.shape)}; "
-                f"fix them with --input {slot.name}:{example} or give --feed FILE.npz"
+                f"fix them with --input {slot.name}:{example}, a number for each N, or give "
+                "--feed FILE.npz"
             )
         shape = tuple(axis or 0 for axis in slot.shape)
     if not slot.accepts(slot.dtype, shape):

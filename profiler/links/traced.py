@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from profiler.errors import LinkError
-from profiler.links.link import TransferTime, check_round_trip
+from profiler.links.link import TransferTime, bits_ms, check_round_trip
 from profiler.links.transfer_times import transfer_lines
 from protocol.emulator import BandwidthTrace, EmulatorError
 from protocol.text import one_line
@@ -30,7 +30,7 @@ _GAP_STEPS = 10
 
 @dataclass(frozen=True)
 class TracedLink:
-    """A link whose rate follows a trace, the same one in both directions.
+    """A link whose rate follows a trace.
 
     A frame is as likely at one moment of the trace as at any other, and the trace repeats. Times
     are expectations over all moments; they do not add up over the parts of a message. The effective
@@ -76,12 +76,18 @@ class TracedLink:
         """Share of the time in which nothing moves."""
         return self._sum_over_time(tuple(float(rate == 0) for rate in self.trace.mbps))
 
+    @cached_property
+    def _waiting_ms(self) -> float:
+        """How long a single byte is expected to wait for the link."""
+        return self.uplink_ms(1.0) - self.rtt_ms / 2
+
     @property
     def source(self) -> str:
         """See :class:`~profiler.links.link.Link`."""
         return (
             f"trace {self.name}: {self.trace.period_s:.0f} s, mean {self.mean_mbps:.3g} Mbit/s, "
-            f"no bytes in {self.outage_share:.0%} of it; the rate is that of 100 kB in expectation"
+            f"no bytes in {self.outage_share:.0%} of it; a message waits {self._waiting_ms:.3g} ms "
+            "in expectation, and then takes its bytes at the rate above"
         )
 
     @cached_property
@@ -111,8 +117,12 @@ class TracedLink:
         return self.uplink_time(size_bytes).expected_ms
 
     def downlink_ms(self, size_bytes: float) -> float:
-        """As :meth:`uplink_ms`, for an answer is sent at any moment too."""
-        return self.uplink_ms(size_bytes)
+        """Time of an answer, half of the round trip included.
+
+        It follows within moments of a request that got through, which has done the waiting for an
+        outage to end; so the answer takes what its bytes take on a link that works.
+        """
+        return bits_ms(size_bytes, self.downlink_mbps) + self.rtt_ms / 2
 
     def uplink_time(self, size_bytes: float) -> TransferTime:
         """Expected time of a message, and how it varies with the moment."""

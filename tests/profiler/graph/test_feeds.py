@@ -54,7 +54,7 @@ class TestShapes:
 class TestResolving:
     def test_free_axes_are_asked_for_by_name(self) -> None:
         with pytest.raises(
-            FeedError, match=r"'x' has free axes \[\?, 3, \?\]; fix them with --input x:1x3x1"
+            FeedError, match=r"'x' has free axes \[\?, 3, \?\]; fix them with --input x:1x3xN"
         ):
             resolve_feeds([FREE], {}, {})
 

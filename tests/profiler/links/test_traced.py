@@ -32,7 +32,16 @@ def test_times_are_expectations_with_half_a_round_trip() -> None:
     assert time.expected_ms == pytest.approx(1000 + 15)
     assert time.p50_ms == pytest.approx(1000 + 15)
     assert time.p95_ms == pytest.approx(1500 + 15)
-    assert half.uplink_ms(MBYTE / 2) == half.downlink_ms(MBYTE / 2) == time.expected_ms
+    assert half.uplink_ms(MBYTE / 2) == time.expected_ms
+
+
+def test_an_answer_does_not_wait_for_an_outage_again() -> None:
+    """Its request has, and it follows within moments."""
+    half = link(8.0, 0.0, rtt_ms=30)
+    waiting_ms = half.uplink_ms(1) - 15
+    assert waiting_ms == pytest.approx(250, abs=1)
+    assert half.downlink_ms(1) == pytest.approx(15, abs=0.01)
+    assert half.downlink_ms(100_000) == pytest.approx(half.uplink_ms(100_000) - waiting_ms, abs=0.1)
     assert half.uplink_ms(0) == 15
 
 
