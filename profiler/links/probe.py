@@ -175,7 +175,8 @@ class _Prober:
         try:
             self._socket.send_multipart(frames, zmq.NOBLOCK)
         except zmq.Again:
-            raise self._trouble("the connection is gone") from None
+            asked = "" if self._number > 1 else " before it was used (is it a cloud-worker?)"
+            raise self._trouble(f"the connection is gone{asked}") from None
         payload = self._answer()
         seconds = self._clock.monotonic() - start_s
         if len(payload) != down_bytes:
