@@ -1,0 +1,259 @@
+"""A placement problem: what is minimised, what is limited, and what one placement costs. Pure.
+
+Units run on an ordered chain of tiers, joined by links; link ``l`` lies between the tiers ``l`` and
+``l + 1``. Data flows upwards only, and results come back down to tier 0. A tensor crosses every
+link between its maker and its farthest reader, each link once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from splitter.optimise.dataflow import FED, Dataflow
+
+Costs = NDArray[np.float64]
+NO_CODEC = -1
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A cost that adds up over what runs where and what crosses. All parts are 0 or more.
+
+    Attributes:
+        units: Of each unit on each tier, ``[tier, unit]``.
+        tensors: Of each tensor that crosses a link in some codec, ``[link, tensor, codec]``.
+        results: Of each result that comes back over a link, ``[link, tensor]``; elsewhere 0.
+        tiers: Of each tier that runs anything.
+        links: Of each link that is used.
+    """
+
+    units: Costs
+    tensors: Costs
+    results: Costs
+    tiers: Costs
+    links: Costs
+
+    def weighted(self, weight: float) -> Metric:
+        """Return this cost in another unit."""
+        return Metric(*(weight * part for part in self._parts))
+
+    def plus(self, other: Metric) -> Metric:
+        """Return the sum of two costs."""
+        return Metric(*(a + b for a, b in zip(self._parts, other._parts, strict=True)))
+
+    @property
+    def _parts(self) -> tuple[Costs, ...]:
+        return (self.units, self.tensors, self.results, self.tiers, self.links)
+
+    def is_valid(self) -> bool:
+        """Whether all parts are finite and 0 or more."""
+        return all(bool(np.all((part >= 0) & (part < math.inf))) for part in self._parts)
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What may happen at all.
+
+    Attributes:
+        units: Whether a unit may run on a tier, ``[tier, unit]``.
+        tensors: Whether a tensor may cross a link in a codec, ``[link, tensor, codec]``.
+        results: Whether a result may come back over a link, ``[link, tensor]``.
+    """
+
+    units: NDArray[np.bool_]
+    tensors: NDArray[np.bool_]
+    results: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the units on tier 0 hold at once, in the order of the units.
+
+    The peak is the weights of all units there, and the most that is alive at any of them: tensors
+    that are read at it or later, that cross, or that are results.
+
+    Attributes:
+        flow: The units, in the order in which they run.
+        tensor_bytes: Of each tensor.
+        weight_bytes: Of each weight; a weight that several units use is held once.
+        weight_users: Units that use each weight.
+        fixed_bytes: What running anything takes.
+    """
+
+    flow: Dataflow
+    tensor_bytes: Costs
+    weight_bytes: tuple[float, ...]
+    weight_users: tuple[tuple[int, ...], ...]
+    fixed_bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Minimise a weighted sum of metrics."""
+
+    weights: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Largest:
+    """Minimise the largest of several metrics."""
+
+    metrics: tuple[str, ...]
+
+
+Goal = Sum | Largest
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where everything runs and how it travels.
+
+    Attributes:
+        tiers: The tier of each unit.
+        codecs: The codec of each tensor on each link, ``[link, tensor]``, or :data:`NO_CODEC`.
+    """
+
+    tiers: NDArray[np.int64]
+    codecs: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be placed, and what counts.
+
+    Attributes:
+        flow: The units and tensors.
+        metrics: Costs by name.
+        goals: What to minimise; each later goal among the best by all earlier ones.
+        allowed: What may happen.
+        limits: The most that a metric may be.
+        memory: What tier 0 holds, where it is limited.
+        memory_limit_bytes: How much that may be.
+    """
+
+    flow: Dataflow
+    metrics: Mapping[str, Metric]
+    goals: tuple[Goal, ...]
+    allowed: Allowed
+    limits: Mapping[str, float]
+    memory: Memory | None = None
+    memory_limit_bytes: float = math.inf
+
+    @property
+    def tier_count(self) -> int:
+        """How many tiers there are."""
+        return len(self.allowed.units)
+
+    def table(self, goal: Sum) -> Metric:
+        """Return a weighted sum as one metric."""
+        parts = [self.metrics[name].weighted(weight) for name, weight in goal.weights.items()]
+        total = parts[0]
+        for part in parts[1:]:
+            total = total.plus(part)
+        return total
+
+
+def crossing(flow: Dataflow, tiers: NDArray[np.int64], link: int) -> NDArray[np.bool_]:
+    """Return which tensors cross a link upwards."""
+    tensors, readers = flow.reads
+    wanted = np.zeros(flow.tensor_count, dtype=bool)
+    wanted[tensors[tiers[readers] > link]] = True
+    return wanted & _made_at_most(flow, tiers, link)
+
+
+def returning(flow: Dataflow, tiers: NDArray[np.int64], link: int) -> NDArray[np.bool_]:
+    """Return which results come back over a link."""
+    wanted = np.zeros(flow.tensor_count, dtype=bool)
+    wanted[list(flow.results)] = True
+    return wanted & ~_made_at_most(flow, tiers, link)
+
+
+def _made_at_most(flow: Dataflow, tiers: NDArray[np.int64], tier: int) -> NDArray[np.bool_]:
+    padded = np.append(tiers, 0)  # what is fed lies on tier 0: FED is the last index
+    made: NDArray[np.bool_] = padded[flow.maker_array] <= tier
+    return made
+
+
+def metric_value(flow: Dataflow, metric: Metric, placement: Placement) -> float:
+    """Return what a placement costs by one metric."""
+    tiers = placement.tiers
+    total = float(metric.units[tiers, np.arange(flow.unit_count)].sum())
+    used = set(tiers.tolist())
+    total += float(sum(metric.tiers[tier] for tier in used))
+    for link in range(metric.links.shape[0]):
+        sent = np.flatnonzero(crossing(flow, tiers, link))
+        total += float(metric.tensors[link, sent, placement.codecs[link, sent]].sum())
+        total += float(metric.results[link, returning(flow, tiers, link)].sum())
+        total += float(metric.links[link]) if max(used, default=0) > link else 0.0
+    return total
+
+
+def goal_value(problem: Problem, goal: Goal, placement: Placement) -> float:
+    """Return what a placement is worth by a goal; less is better."""
+    if isinstance(goal, Sum):
+        return metric_value(problem.flow, problem.table(goal), placement)
+    values = (metric_value(problem.flow, problem.metrics[name], placement) for name in goal.metrics)
+    return max(values)
+
+
+def memory_bytes(memory: Memory, tiers: NDArray[np.int64]) -> float:
+    """Return the peak on tier 0; nothing where nothing runs there."""
+    flow, here = memory.flow, tiers == 0
+    if not here.any():
+        return 0.0
+    weights = math.fsum(
+        size
+        for size, users in zip(memory.weight_bytes, memory.weight_users, strict=True)
+        if here[list(users)].any()
+    )
+    sent = crossing(flow, tiers, 0) if tiers.max() > 0 else np.zeros(flow.tensor_count, dtype=bool)
+    change = np.zeros(flow.unit_count + 1)
+    for tensor, (maker, readers) in enumerate(zip(flow.makers, flow.readers, strict=True)):
+        if maker != FED and not here[maker]:
+            continue
+        stays = sent[tensor] or tensor in flow.results
+        last = flow.unit_count - 1 if stays else max(readers, default=maker)
+        change[max(maker, 0)] += memory.tensor_bytes[tensor]
+        change[last + 1] -= memory.tensor_bytes[tensor]
+    alive = np.cumsum(change[:-1])
+    return memory.fixed_bytes + weights + float(alive[here].max())
+
+
+def violation(problem: Problem, placement: Placement) -> float:
+    """Return by which part of itself the most violated limit is exceeded; 0 where none is."""
+    worst = 0.0
+    for name, limit in problem.limits.items():
+        value = metric_value(problem.flow, problem.metrics[name], placement)
+        worst = max(worst, _excess(value, limit))
+    if problem.memory is not None:
+        peak = memory_bytes(problem.memory, placement.tiers)
+        worst = max(worst, _excess(peak, problem.memory_limit_bytes))
+    return worst
+
+
+def is_allowed(problem: Problem, placement: Placement) -> bool:
+    """Whether a placement is legal and nothing in it is forbidden; limits apart."""
+    flow, allowed, tiers = problem.flow, problem.allowed, placement.tiers
+    if not flow.placement_is_legal(tiers):
+        return False
+    if not allowed.units[tiers, np.arange(flow.unit_count)].all():
+        return False
+    for link in range(problem.tier_count - 1):
+        sent = np.flatnonzero(crossing(flow, tiers, link))
+        codecs = placement.codecs[link, sent]
+        if (codecs == NO_CODEC).any() or not allowed.tensors[link, sent, codecs].all():
+            return False
+        if not allowed.results[link, returning(flow, tiers, link)].all():
+            return False
+    return True
+
+
+def _excess(value: float, limit: float) -> float:
+    if value <= limit:
+        return 0.0
+    return (value - limit) / max(abs(limit), 1e-9)
