@@ -1,13 +1,14 @@
 """Any goal under any limits, exactly, as a mixed-integer linear problem. Needs scipy (HiGHS).
 
 One binary variable says for each link whether a unit runs below it; a variable for each tensor,
-link and codec says whether it crosses so. Where there is one codec only the former need be integers:
-then what crosses follows from them.
+link and codec says whether it crosses so. The former must be integers, and where there are several
+codecs the latter: of one codec, what crosses follows from where the units run.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,7 @@ from splitter.optimise.problem import (
     Sum,
     crossing,
 )
+from splitter.optimise.queueing import Queue
 
 _INFEASIBLE = 2
 _TIME_LIMIT = 1
@@ -50,7 +52,11 @@ class Solved:
 
 
 def solve_mixed_integer(
-    problem: Problem, goal: Goal, contraction: Contraction, time_limit_s: float
+    problem: Problem,
+    goal: Goal,
+    contraction: Contraction,
+    tangents: Sequence[tuple[float, float]],
+    time_limit_s: float,
 ) -> Solved | None:
     """Return the best placement by one goal; ``None`` where the limits allow none.
 
@@ -58,15 +64,16 @@ def solve_mixed_integer(
         problem: What is to be placed, contracted; its own goals are not looked at.
         goal: What is minimised.
         contraction: How it was contracted.
+        tangents: Slopes and intercepts of lines below the waiting time.
         time_limit_s: When to stop with what was found by then.
 
     Raises:
         PlanError: Nothing was found in that time.
     """
-    model = _Model(problem)
+    model = _Model(problem, tangents)
     model.minimise(goal)
     for name, limit in problem.limits.items():
-        row, constant = model.metric_row(problem.metrics[name])
+        row, constant = model.named_row(name)
         model.at_most(row, limit - constant)
     if problem.memory is not None:
         model.limit_memory(contraction)
@@ -102,7 +109,7 @@ class _Variables:
 class _Model:
     """The problem as rows over variables."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, tangents: Sequence[tuple[float, float]]) -> None:
         self._problem = problem
         self._flow = problem.flow
         self._links = problem.tier_count - 1
@@ -117,6 +124,7 @@ class _Model:
         self._forbid()
         self._tier_used: dict[int, int] = {}
         self._link_used: dict[int, int] = {}
+        self._wait = self._waiting(problem.queue, tangents)
 
     def _order_units(self) -> None:
         for makers, readers in [[part.tolist() for part in self._flow.edges]]:
@@ -192,6 +200,27 @@ class _Model:
                 self.at_most({self._below[link][unit]: -1.0, used: -1.0}, -1.0)
         return self._link_used[link]
 
+    def _waiting(self, queue: Queue | None, tangents: Sequence[tuple[float, float]]) -> int | None:
+        """The variable that is at least the waiting time, in ms, as far as the tangents tell."""
+        if queue is None:
+            return None
+        wait = self._variables.add(upper=math.inf)
+        row, constant = self.metric_row(self._problem.metrics[queue.service])
+        for slope, intercept in tangents:
+            steep = {variable: slope * cost for variable, cost in row.items()}
+            self.at_most({**steep, wait: -1.0}, -intercept - slope * constant)
+        if math.isfinite(queue.longest_service_ms):
+            self.at_most(row, queue.longest_service_ms - constant)
+        return wait
+
+    def named_row(self, name: str) -> tuple[Row, float]:
+        """A metric, waiting included, as a row and a constant."""
+        row, constant = self.metric_row(self._problem.metrics[name])
+        queue = self._problem.queue
+        if queue is not None and self._wait is not None and queue.weights.get(name):
+            row[self._wait] = queue.weights[name]
+        return row, constant
+
     def metric_row(self, metric: Metric) -> tuple[Row, float]:
         """A metric as a row and a constant."""
         row: Row = {}
@@ -225,17 +254,19 @@ class _Model:
     def minimise(self, goal: Goal) -> None:
         """Say what is minimised."""
         if isinstance(goal, Sum):
-            row, _ = self.metric_row(self._problem.table(goal))
-            scale = max((abs(cost) for cost in row.values()), default=1.0)
-            for variable, cost in row.items():
-                self._variables.cost[variable] = cost / scale
+            for name, weight in goal.weights.items():
+                row, _ = self.named_row(name)
+                for variable, cost in row.items():
+                    self._variables.cost[variable] += weight * cost
+            largest = max(map(abs, self._variables.cost), default=0.0) or 1.0
+            self._variables.cost = [cost / largest for cost in self._variables.cost]
             return
-        rows = [self.metric_row(self._problem.metrics[name]) for name in goal.metrics]
+        rows = [self.named_row(name) for name in goal.metrics]
         scale = max((abs(cost) for row, _ in rows for cost in row.values()), default=1.0)
-        largest = self._variables.add(upper=math.inf)
-        self._variables.cost[largest] = 1.0
+        most = self._variables.add(upper=math.inf)
+        self._variables.cost[most] = 1.0
         for row, constant in rows:
-            self.at_most({**row, largest: -scale}, -constant)
+            self.at_most({**row, most: -scale}, -constant)
 
     def limit_memory(self, contraction: Contraction) -> None:
         """Keep the peak on tier 0 within its limit; see :func:`problem.memory_bytes`."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from splitter.optimise.dataflow import FED, Dataflow
+from splitter.optimise.queueing import Queue
 
 Costs = NDArray[np.float64]
 NO_CODEC = -1
@@ -134,6 +135,7 @@ class Problem:
         limits: The most that a metric may be.
         memory: What tier 0 holds, where it is limited.
         memory_limit_bytes: How much that may be.
+        queue: What waits for a shared worker; ``None`` where the waiting is in the metrics.
     """
 
     flow: Dataflow
@@ -143,6 +145,7 @@ class Problem:
     limits: Mapping[str, float]
     memory: Memory | None = None
     memory_limit_bytes: float = math.inf
+    queue: Queue | None = None
 
     @property
     def tier_count(self) -> int:
@@ -193,12 +196,30 @@ def metric_value(flow: Dataflow, metric: Metric, placement: Placement) -> float:
     return total
 
 
+def value_of(problem: Problem, name: str, placement: Placement) -> float:
+    """Return what a placement costs by one metric, waiting included."""
+    value = metric_value(problem.flow, problem.metrics[name], placement)
+    queue = problem.queue
+    if queue is None or not queue.weights.get(name):
+        return value
+    return value + queue.weights[name] * wait_ms(problem, placement)
+
+
+def wait_ms(problem: Problem, placement: Placement) -> float:
+    """Return how long a placement waits for a shared worker."""
+    if problem.queue is None:
+        return 0.0
+    service = problem.metrics[problem.queue.service]
+    return problem.queue.wait_ms(metric_value(problem.flow, service, placement))
+
+
 def goal_value(problem: Problem, goal: Goal, placement: Placement) -> float:
     """Return what a placement is worth by a goal; less is better."""
     if isinstance(goal, Sum):
-        return metric_value(problem.flow, problem.table(goal), placement)
-    values = (metric_value(problem.flow, problem.metrics[name], placement) for name in goal.metrics)
-    return max(values)
+        return math.fsum(
+            weight * value_of(problem, name, placement) for name, weight in goal.weights.items()
+        )
+    return max(value_of(problem, name, placement) for name in goal.metrics)
 
 
 def memory_bytes(memory: Memory, tiers: NDArray[np.int64]) -> float:
@@ -225,11 +246,13 @@ def memory_bytes(memory: Memory, tiers: NDArray[np.int64]) -> float:
 
 
 def violation(problem: Problem, placement: Placement) -> float:
-    """Return by which part of itself the most violated limit is exceeded; 0 where none is."""
-    worst = 0.0
+    """Return by which part of itself the most violated limit is exceeded; 0 where none is.
+
+    It is infinite where a shared worker cannot keep up.
+    """
+    worst = 0.0 if math.isfinite(wait_ms(problem, placement)) else math.inf
     for name, limit in problem.limits.items():
-        value = metric_value(problem.flow, problem.metrics[name], placement)
-        worst = max(worst, _excess(value, limit))
+        worst = max(worst, _excess(value_of(problem, name, placement), limit))
     if problem.memory is not None:
         peak = memory_bytes(problem.memory, placement.tiers)
         worst = max(worst, _excess(peak, problem.memory_limit_bytes))

@@ -23,6 +23,7 @@ from splitter.optimise.problem import (
     Sum,
     goal_value,
     is_allowed,
+    metric_value,
     violation,
 )
 
@@ -58,45 +59,72 @@ def solve(problem: Problem, time_limit_s: float = TIME_LIMIT_S) -> Solution | No
             raise PlanError(
                 f"a cost of the metric {name} is negative or not a number; costs are 0 or more"
             )
-    limits, metrics = dict(problem.limits), dict(problem.metrics)
+    step = problem
     gap = 0.0
     solved: Solved | None = None
     for place, goal in enumerate(problem.goals):
-        step = replace(problem, goals=(goal,), limits=limits, metrics=metrics)
         solved = _solve_one(step, goal, time_limit_s)
         if solved is None:
             return None
         gap = max(gap, solved.gap)
-        value = goal_value(problem, goal, solved.placement)
-        for name in _named(goal, place, metrics, step):
-            limits[name] = min(limits.get(name, math.inf), value * (1 + _TOLERANCE))
+        step = _keeping(step, goal, f"goal {place}", solved.placement)
     if solved is None:
         raise PlanError("a problem without a goal cannot be solved")
     values = tuple(goal_value(problem, goal, solved.placement) for goal in problem.goals)
     return Solution(solved.placement, values, gap)
 
 
-def _named(goal: Goal, place: int, metrics: dict[str, Metric], problem: Problem) -> tuple[str, ...]:
-    """Metrics that a later goal must keep as small as this one has made them."""
+def _keeping(problem: Problem, goal: Goal, name: str, placement: Placement) -> Problem:
+    """Return the problem in which a later goal may not spoil what this one has reached."""
+    most = goal_value(problem, goal, placement) * (1 + _TOLERANCE)
+    limits = dict(problem.limits)
     if not isinstance(goal, Sum):
-        return goal.metrics
-    name = f"goal {place}"
-    metrics[name] = problem.table(goal)
-    return (name,)
+        limits.update({each: min(limits.get(each, math.inf), most) for each in goal.metrics})
+        return replace(problem, limits=limits)
+    queue = problem.queue
+    if queue is not None:
+        weight = sum(share * queue.weights.get(each, 0.0) for each, share in goal.weights.items())
+        queue = replace(queue, weights={**queue.weights, name: weight})
+    return replace(
+        problem,
+        limits={**limits, name: most},
+        metrics={**problem.metrics, name: problem.table(goal)},
+        queue=queue,
+    )
 
 
 def _solve_one(problem: Problem, goal: Goal, time_limit_s: float) -> Solved | None:
-    if isinstance(goal, Sum):
+    if isinstance(goal, Sum) and problem.queue is None:
         found = least_placement(problem.flow, problem.table(goal), problem.allowed)
         if found is None:
             return None
         if violation(problem, found) <= _TOLERANCE:
             return Solved(found, 0.0)
     contraction = contract(problem.flow, _tables(problem, goal), exchange=problem.memory is None)
-    solved = solve_mixed_integer(_small(problem, contraction), goal, contraction, time_limit_s)
-    if solved is None:
+    small = _small(problem, contraction)
+    tangents: list[tuple[float, float]] = []
+    while True:
+        solved = solve_mixed_integer(small, goal, contraction, tangents, time_limit_s)
+        if solved is None:
+            return None
+        placement = _large(problem, contraction, solved.placement)
+        tangent = _missing_tangent(problem, placement, tangents)
+        if tangent is None:
+            return replace(solved, placement=placement)
+        tangents.append(tangent)
+
+
+def _missing_tangent(
+    problem: Problem, placement: Placement, tangents: list[tuple[float, float]]
+) -> tuple[float, float] | None:
+    """The line that shows how long this placement waits, where none of those known does."""
+    if problem.queue is None:
         return None
-    return replace(solved, placement=_large(problem, contraction, solved.placement))
+    service_ms = metric_value(problem.flow, problem.metrics[problem.queue.service], placement)
+    known = max((slope * service_ms + base for slope, base in tangents), default=0.0)
+    if problem.queue.wait_ms(service_ms) <= max(known, 0.0) * (1 + _TOLERANCE) + _TOLERANCE:
+        return None
+    return problem.queue.tangent(service_ms)
 
 
 def _tables(problem: Problem, goal: Goal) -> list[Table]:
@@ -120,6 +148,11 @@ def _tables(problem: Problem, goal: Goal) -> list[Table]:
         table_of(problem.metrics[name], problem.allowed, limit)
         for name, limit in problem.limits.items()
     )
+    if (
+        problem.queue is not None
+    ):  # what is moved down waits less, so only moving up must be checked
+        service = problem.metrics[problem.queue.service]
+        tables.append(table_of(service, problem.allowed, problem.queue.longest_service_ms))
     return tables
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from splitter.optimise.problem import Goal, Largest, Problem, Sum, is_allowed, violation
+from splitter.optimise.queueing import Queue
 from splitter.optimise.solver import solve
 from tests.splitter.optimise.problems import Shape, best_values, random_problem
 
@@ -79,3 +80,18 @@ def test_limits(shape: Shape, goals: tuple[Goal, ...]) -> None:
 @pytest.mark.parametrize("goals", [SUM, LARGEST])
 def test_memory(shape: Shape, goals: tuple[Goal, ...]) -> None:
     check_many(shape, goals, None, 25.0, range(20))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("goals", [SUM, LARGEST, FIRST_THEN])
+@pytest.mark.parametrize("limit", [None, 8.0])
+def test_waiting_for_a_shared_worker(
+    shape: Shape, goals: tuple[Goal, ...], limit: float | None
+) -> None:
+    for seed in range(12):
+        source = np.random.default_rng(seed)
+        problem = random_problem(source, shape, goals)
+        if limit is not None:
+            problem = replace(problem, limits={"m1": limit * problem.flow.unit_count + 10})
+        queue = Queue("m2", 0.2, 0.5 / (4 * problem.flow.unit_count), {"m0": 1.0, "m1": 0.3})
+        check(replace(problem, queue=queue), seed)
