@@ -6,7 +6,7 @@ import importlib.util
 from typing import TYPE_CHECKING
 
 from cloud_worker._work import EXPIRED, Computed, Failed
-from profiler.errors import FeedError
+from profiler.errors import FeedError, RejectedError
 from protocol import (
     CodecError,
     FailureCode,
@@ -47,6 +47,8 @@ def compute(job: Job, clock: Clock, limits: Limits) -> Answer:
         return _compute(job, clock, limits)
     except (_BadTensorError, FeedError) as error:
         return _failed(FailureCode.BAD_TENSOR, error)
+    except RejectedError as error:
+        return _failed(FailureCode.REJECTED, error)
     except Exception as error:  # noqa: BLE001 (whatever a runtime raises, the others go on)
         return _failed(FailureCode.INFERENCE_FAILED, error)
 

@@ -41,6 +41,11 @@ def failed(job: Job, text: str) -> str:
     return f"fault: {tail(job.tail.key)} failed: {text}"
 
 
+def rejected(job: Job, text: str) -> str:
+    """A frame is not for its model, whoever runs it."""
+    return f"{tail(job.tail.key)} rejects a request: {text}"
+
+
 def stuck(job: Job, now: float) -> str:
     """A run does not stop."""
     return (

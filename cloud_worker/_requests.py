@@ -29,7 +29,14 @@ _SHORTEST_RETRY_MS, _LONGEST_RETRY_MS = 10, 5000
 # in an operator, and nothing is accepted until it ends.
 _STOP_PATIENCE_S = 2.0
 # Answers that would come out the same again. The other failures deserve a second try.
-_FINAL = frozenset({FailureCode.BAD_TENSOR, FailureCode.INFERENCE_FAILED, FailureCode.TOO_LARGE})
+_FINAL = frozenset(
+    {
+        FailureCode.BAD_TENSOR,
+        FailureCode.REJECTED,
+        FailureCode.INFERENCE_FAILED,
+        FailureCode.TOO_LARGE,
+    }
+)
 
 
 class RequestDesk:
@@ -103,6 +110,8 @@ class RequestDesk:
                 self._learn_service_time(answer)
             elif answer.code is FailureCode.INFERENCE_FAILED:
                 actions.append(Note(_notes.failed(job, answer.text)))
+            elif answer.code is FailureCode.REJECTED:
+                actions.append(Note(_notes.rejected(job, answer.text)))
             actions += self._answer(work, answer, now)
         return [*actions, *self._hand_out(now)]
 

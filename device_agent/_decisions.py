@@ -43,6 +43,7 @@ FAILURE_REASONS: Mapping[FailureCode, Reason] = {
     FailureCode.OVER_CREDIT: Reason.NO_CREDIT,
     FailureCode.TOO_LARGE: Reason.TOO_LARGE,
     FailureCode.BAD_TENSOR: Reason.WORKER_FAILED,
+    FailureCode.REJECTED: Reason.REJECTED,
     FailureCode.INFERENCE_FAILED: Reason.WORKER_FAILED,
     FailureCode.DRAINING: Reason.BUSY,
     FailureCode.BUSY: Reason.BUSY,

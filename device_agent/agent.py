@@ -253,7 +253,9 @@ class Agent:
         outputs, computed_on = remote.outputs, remote.computed_on
         if outputs is None:
             finish_s = self._clock.monotonic()
-            outputs = self._parts.finish(frame.feeds, known)
+            # What the tail has rejected it would reject again; the whole model has the last word.
+            left = None if remote.reason is Reason.REJECTED else known
+            outputs = self._parts.finish(frame.feeds, left)
             times["finish_ms"] = self._since_ms(finish_s)
             self._finish_s = times["finish_ms"] / 1000
         latency_ms = self._since_ms(started_s)

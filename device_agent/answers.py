@@ -52,6 +52,8 @@ class Reason(str, Enum):
     """The worker does not serve this model, cut or codec."""
     MISFIT = "misfit"
     """The frame leads to shapes that the plan did not see, which no worker could take."""
+    REJECTED = "rejected"
+    """The tail cannot take the frame's values, says the worker; only the whole model may."""
     WORKER_FAILED = "worker_failed"
     """The worker could not compute the frame."""
     BAD_REPLY = "bad_reply"

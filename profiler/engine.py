@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,10 @@ import numpy as np
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state
 
-from profiler.errors import EngineError, FeedError
+from profiler.errors import EngineError, FeedError, RejectedError
 from profiler.providers import CPU, provider_name
 from profiler.values import TensorSlot
+from protocol.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -56,6 +58,15 @@ RUNTIME_ERRORS: tuple[type[Exception], ...] = (
         if isinstance(kind, type) and issubclass(kind, Exception)
     ),
 )
+# What an operator says of its inputs; the last one found is the innermost, in the body of a loop.
+_STATUS = re.compile(
+    r".*Non-zero status code returned while running (\S+) node\. Name:'(.*?)' Status Message: (.*)"
+)
+# Where in the runtime's sources it was said: the place, and the signature of the function.
+_PLACE = re.compile(r"/\S+\.\w+:\d+ .*?\)(?: const)?(?: \[.*?\])? |\S+\.\w+:\d+ \w+ ")
+# Operators also fail for want of memory, or when a run is stopped; that is no word on their inputs.
+_FAULTS = re.compile(r"alloc|memory|terminate flag|cuda|cudnn|cublas", re.IGNORECASE)
+_LONGEST_REASON = 300
 
 
 @dataclass(frozen=True)
@@ -109,6 +120,7 @@ class Session(Protocol):
 
         Raises:
             FeedError: An input is missing, unknown, or of the wrong dtype or shape.
+            RejectedError: The model cannot take these values.
             EngineError: The runtime failed.
         """
 
@@ -258,7 +270,7 @@ class OnnxRuntimeSession:
         try:
             results = self._session.run(self._output_names, feeds, options)
         except RUNTIME_ERRORS as error:
-            raise EngineError(f"onnxruntime cannot run the model: {_one_line(error)}") from error
+            raise _run_error(error) from error
         return dict(zip(self._output_names, results, strict=True))
 
     def end_profile(self) -> Path:
@@ -323,9 +335,22 @@ def _dtype_name(kind: str) -> str:
     return _NUMPY_NAMES.get(inner, inner)
 
 
+def _run_error(error: Exception) -> EngineError:
+    """Tell inputs that the model cannot take from a runtime that fails."""
+    status = _STATUS.fullmatch(one_line(str(error)))
+    if status is None:
+        return EngineError(f"onnxruntime cannot run the model: {_one_line(error)}")
+    operator, name = status[1], one_line(status[2], 80)
+    reason = one_line(_PLACE.sub("", status[3]), _LONGEST_REASON)
+    text = f"{operator} {name!r}: {reason}"
+    if _FAULTS.search(reason):
+        return EngineError(f"onnxruntime cannot run the model: {text}")
+    return RejectedError(f"the model cannot take these values: {text}")
+
+
 def _one_line(error: Exception) -> str:
     """The runtime's message without its prefix and line breaks."""
-    text = " ".join(str(error).split())
+    text = one_line(str(error))
     if text.startswith("[ONNXRuntimeError]"):
         text = text.split(" : ", 3)[-1]
-    return text
+    return one_line(text, _LONGEST_REASON)

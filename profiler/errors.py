@@ -5,6 +5,7 @@ HeadtailError (protocol)
     ├── ModelError (ValueError)        a file that is no usable ONNX model
     ├── FeedError (ValueError)         inputs missing, unknown or of the wrong shape
     ├── EngineError (RuntimeError)     the runtime refused to load or run a model
+    │   └── RejectedError (ValueError) the model itself cannot take the values of its inputs
     ├── ProfileError (ValueError)      a profile that is broken or belongs to another model
     ├── PresetError (LookupError)      no such device preset
     ├── LinkError (ValueError)         a link that cannot be read
@@ -31,6 +32,10 @@ class FeedError(ProfilerError, ValueError):
 
 class EngineError(ProfilerError, RuntimeError):
     """The runtime refused to load or to run a model."""
+
+
+class RejectedError(EngineError, ValueError):
+    """An operator of the model cannot take what the inputs lead to; other inputs may do."""
 
 
 class ProfileError(ProfilerError, ValueError):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from profiler.engine import check_feeds
-from profiler.errors import EngineError
+from profiler.errors import EngineError, RejectedError
 from profiler.profile import CodecSpeed, EngineUsed, LayerCost, Profile
 from profiler.values import ModelIdentity
 
@@ -128,6 +128,8 @@ class FakeSession:
             raise EngineError(self._engine.fault)
         try:
             results = self._model.compute({name: array.copy() for name, array in feeds.items()})
+        except RejectedError:
+            raise
         except Exception as error:
             raise EngineError(f"the model failed: {error}") from error
         self._engine.runs += 1

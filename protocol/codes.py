@@ -45,6 +45,7 @@ class FailureCode(str, Enum):
     OVER_CREDIT = "over_credit"
     TOO_LARGE = "too_large"
     BAD_TENSOR = "bad_tensor"
+    REJECTED = "rejected"
     INFERENCE_FAILED = "inference_failed"
     DRAINING = "draining"
     BUSY = "busy"
@@ -75,6 +76,7 @@ FAILURE_ADVICE: Mapping[FailureCode, Advice] = MappingProxyType(
         FailureCode.OVER_CREDIT: "local",
         FailureCode.TOO_LARGE: "local",
         FailureCode.BAD_TENSOR: "local",
+        FailureCode.REJECTED: "local",
         FailureCode.INFERENCE_FAILED: "local",
         FailureCode.DRAINING: "retry",
         FailureCode.BUSY: "retry",

@@ -13,6 +13,7 @@ import pytest
 from cloud_worker._compute import can_decode, compute
 from cloud_worker._work import EXPIRED, Computed, Failed, Job, Tail
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
+from profiler.errors import RejectedError
 from profiler.testing import FakeEngine, FakeModel
 from profiler.values import TensorSlot
 from protocol import (
@@ -252,6 +253,15 @@ class TestFaults:
 
         answer = run(job(replace(doubling(), compute=fail), tensor(X)))
         bad(answer, FailureCode.INFERENCE_FAILED, "line one line two")
+
+    def test_values_that_the_model_rejects(self) -> None:
+        def reject(feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+            raise RejectedError("Gather: index 9 is out of bounds" + "!" * 5000)
+
+        answer = run(job(replace(doubling(), compute=reject), tensor(X)))
+        bad(answer, FailureCode.REJECTED, "index 9")
+        assert isinstance(answer, Failed)
+        assert len(answer.text) <= 500
 
     def test_output_that_cannot_be_sent(self) -> None:
         model = replace(doubling(), compute=lambda _feeds: {"y": np.array(["text"])})

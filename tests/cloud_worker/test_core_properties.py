@@ -41,6 +41,7 @@ ANSWERS: dict[str, Answer] = {
     "small": answer(X),
     "big": answer(NOISE),
     "bad": Failed(FailureCode.BAD_TENSOR, "no"),
+    "rejected": Failed(FailureCode.REJECTED, "no"),
     "expired": EXPIRED,
     "broken": Failed(FailureCode.INFERENCE_FAILED, "no"),
 }

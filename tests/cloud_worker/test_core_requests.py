@@ -137,7 +137,9 @@ class TestRepeats:
         failed(bench.say(request(new, 1), b"peer-2"), FailureCode.OVER_CREDIT)
         assert result(bench.finish(), 1).session == old.session
 
-    @pytest.mark.parametrize("code", [FailureCode.BAD_TENSOR, FailureCode.INFERENCE_FAILED])
+    @pytest.mark.parametrize(
+        "code", [FailureCode.BAD_TENSOR, FailureCode.REJECTED, FailureCode.INFERENCE_FAILED]
+    )
     def test_final_failures_are_replayed(self, code: FailureCode) -> None:
         bench = Bench()
         welcome = bench.welcome()
@@ -404,6 +406,12 @@ class TestRuns:
         bench.finish(Failed(FailureCode.INFERENCE_FAILED, "out of memory"))
         assert bench.notes[-1].startswith("fault: model aaaaaaaaaaaa from x failed")
         assert bench.notes[-1].endswith("out of memory")
+
+    def test_rejected_request_is_no_fault(self) -> None:
+        bench = Bench()
+        bench.say(request(bench.welcome(), 1))
+        bench.finish(Failed(FailureCode.REJECTED, "Gather: index 9"))
+        assert bench.notes[-1] == "model aaaaaaaaaaaa from x rejects a request: Gather: index 9"
 
 
 class TestFairness:

@@ -27,7 +27,7 @@ from device_agent.testing import (
     ScriptedWorker,
     make_welcome,
 )
-from profiler.errors import EngineError
+from profiler.errors import EngineError, RejectedError
 from protocol import (
     Failure,
     FailureCode,
@@ -311,6 +311,30 @@ class TestOnTheDevice:
             check(it.run(1))
         assert "out of memory" in it.said[-1]
 
+    def test_a_frame_that_the_model_rejects_is_tried_once_more_by_the_whole_model(self) -> None:
+        it = rig(failing(FailureCode.REJECTED))
+        tried: list[str] = []
+
+        def reject(part: str) -> Any:
+            def compute(_: Any) -> Any:
+                tried.append(part)
+                raise RejectedError("the model cannot take these values: Gather: index 9")
+
+            return compute
+
+        failed: list[Unanswered] = []
+        with it.agent:
+            for part in ("tail", "full"):
+                model = it.engine._models[part]
+                it.engine._models[part] = replace(model, compute=reject(part))
+            it.agent._parts.close()  # load the parts that reject
+            assert list(it.agent.answers(toys.frames(1), failed.append)) == []
+        assert tried == ["full"]
+        assert [one.error for one in failed] == [
+            "the model cannot take these values: Gather: index 9"
+        ]
+        assert len(requests(it)) == 1
+
 
 class TestFramesThatDoNotFitTheParts:
     """The parts are made for the shapes of the plan; the whole model takes more."""
@@ -495,6 +519,7 @@ class TestFallingBack:
             (FailureCode.EXPIRED, Reason.LATE),
             (FailureCode.INFERENCE_FAILED, Reason.WORKER_FAILED),
             (FailureCode.BAD_TENSOR, Reason.WORKER_FAILED),
+            (FailureCode.REJECTED, Reason.REJECTED),
             (FailureCode.OVER_CREDIT, Reason.NO_CREDIT),
             (FailureCode.TOO_LARGE, Reason.TOO_LARGE),
         ],

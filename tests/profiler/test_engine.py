@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -14,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from profiler.engine import EngineOptions, OnnxRuntimeEngine, RunStop
-from profiler.errors import EngineError
+from profiler.errors import EngineError, RejectedError
 from profiler.testing import FakeEngine, FakeModel
 from profiler.values import TensorSlot
 from tests.profiler.engine_conformance import FEEDS, EngineConformance
@@ -22,6 +23,8 @@ from tests.profiler.engine_conformance import FEEDS, EngineConformance
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from profiler.engine import Engine
 
@@ -176,21 +179,51 @@ def test_a_folder_is_no_model(engine: OnnxRuntimeEngine, tmp_path: Path) -> None
         engine.load(tmp_path)
 
 
-def test_a_failed_run_is_one_line(
-    engine: OnnxRuntimeEngine, save_model: SaveModel, capfd: pytest.CaptureFixture[str]
+TABLE = numpy_helper.from_array(np.zeros(4, np.float32), "table")
+TARGET = numpy_helper.from_array(np.array([5, 5]), "target")
+HUGE = numpy_helper.from_array(np.array([10**6, 10**6, 10]), "huge")
+FREE = {"a": ["n"], "b": ["m"]}
+VECTORS = {"a": np.ones(3, np.float32), "b": np.ones(4, np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("operator", "operands", "said"),
+    [
+        ("MatMul", ["a", "b"], "MatMul dimension mismatch"),
+        ("Gather", ["table", "place"], "indices element out of data bounds, idx=9"),
+        ("Reshape", ["a", "target"], "input_shape_size == requested_shape_size was false"),
+        ("Add", ["a", "b"], "axis == 1 || axis == largest was false"),
+    ],
+)
+def test_values_that_the_model_cannot_take_are_told_in_one_bounded_line(
+    operator: str,
+    operands: list[str],
+    said: str,
+    engine: OnnxRuntimeEngine,
+    save_model: SaveModel,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    # The shapes are free, so only the runtime can see that they do not go together.
-    session = engine.load(
-        save_model(
-            [helper.make_node("MatMul", ["a", "b"], ["c"])],
-            {"a": ["n", "k"], "b": ["l", "m"]},
-            {"c": ["n", "m"]},
-        )
-    )
-    with pytest.raises(EngineError, match="cannot run the model: ") as caught:
-        session.run({"a": np.ones((2, 3), np.float32), "b": np.ones((4, 5), np.float32)})
+    """The shapes are free, so only the runtime can see that they do not go together."""
+    kinds = FREE | {"place": (TensorProto.INT64, ["k"])}
+    node = helper.make_node(operator, operands, ["out"], name="it")
+    weights = [weight for weight in (TABLE, TARGET) if weight.name in operands]
+    inputs = {name: kinds[name] for name in operands if name in kinds}
+    session = engine.load(save_model([node], inputs, {"out": None}, weights))
+    values: dict[str, NDArray[Any]] = {**VECTORS, "place": np.array([9])}
+    expected = f"^the model cannot take these values: {operator} 'it': {re.escape(said)}"
+    with pytest.raises(RejectedError, match=expected) as caught:
+        session.run({name: values[name] for name in inputs})
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 450
     assert capfd.readouterr() == ("", "")
+
+
+def test_want_of_memory_is_no_rejection(engine: OnnxRuntimeEngine, save_model: SaveModel) -> None:
+    node = helper.make_node("Expand", ["a", "huge"], ["out"], name="it")
+    session = engine.load(save_model([node], {"a": ["n"]}, {"out": None}, [HUGE]))
+    with pytest.raises(EngineError, match="cannot run the model: Expand 'it': ") as caught:
+        session.run({"a": np.ones(1, np.float32)})
+    assert not isinstance(caught.value, RejectedError)
 
 
 def test_slots_have_numpy_dtypes_and_free_axes(

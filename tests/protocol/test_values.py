@@ -96,6 +96,7 @@ class TestCodes:
             "over_credit": "local",
             "too_large": "local",
             "bad_tensor": "local",
+            "rejected": "local",
             "inference_failed": "local",
             "draining": "retry",
             "busy": "retry",
