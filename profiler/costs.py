@@ -21,6 +21,8 @@ __all__ = [
     "OperatorClass",
     "Rates",
     "Work",
+    "hidden_class",
+    "is_opaque",
     "node_macs",
     "operator_class",
     "unit_work",
@@ -114,7 +116,7 @@ def unit_work(unit: Unit, graph: Graph, slots: Slots) -> Work:
 
 def operator_class(node: Node, slots: Slots) -> OperatorClass:
     """Return the class whose rate decides how long a node takes."""
-    if node.op_type in _BODIES or node.domain not in _KNOWN_DOMAINS:
+    if is_opaque(node.op_type, node.domain):
         return "opaque"
     if node.op_type in _VIEWS:
         return "view"
@@ -126,6 +128,18 @@ def operator_class(node: Node, slots: Slots) -> OperatorClass:
     if node.op_type in _RECURRENT:
         return "recurrent"
     return "elementwise"
+
+
+def is_opaque(op_type: str, domain: str) -> bool:
+    """Whether an operator is a body, a local function, or of a domain that is not known here."""
+    return op_type in _BODIES or domain not in _KNOWN_DOMAINS
+
+
+def hidden_class(op_type: str) -> OperatorClass | None:
+    """Return the class of an operator whose shapes cannot be seen, if its name alone tells one."""
+    if op_type in _RECURRENT:
+        return "recurrent"
+    return "matmul" if op_type in _MATRIX_PRODUCTS else None
 
 
 def node_macs(node: Node, slots: Slots) -> int:
@@ -170,7 +184,7 @@ def _recurrent_macs(node: Node, slots: Slots) -> int:
 
 _CONVOLUTIONS = frozenset({"Conv", "ConvInteger", "ConvTranspose", "QLinearConv"})
 _MATRIX_PRODUCTS = frozenset({"Gemm", "MatMul", "MatMulInteger", "QLinearMatMul"})
-_RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
+_RECURRENT = frozenset({"DynamicQuantizeLSTM", "GRU", "LSTM", "RNN"})
 _MACS: Mapping[str, Callable[[Node, Slots], int]] = {
     **dict.fromkeys(_CONVOLUTIONS, _convolution_macs),
     **dict.fromkeys(_MATRIX_PRODUCTS, _matrix_product_macs),

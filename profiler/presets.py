@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import onnx
 import yaml
 
 from profiler.configs import CONFIGS
-from profiler.costs import OperatorClass, Rates, Work, unit_work
+from profiler.costs import OperatorClass, Rates, Work, hidden_class, is_opaque, unit_work
 from profiler.energy import DevicePower
 from profiler.errors import PowerError, PresetError
+from profiler.graph.graph import node_bodies
 from profiler.graph.model import LoadedModel
+from profiler.graph.normalise import walk_graphs
 from profiler.graph.observation import Observation
 from profiler.profile import CodecSpeed, EngineUsed, LayerCost, Profile
 from profiler.values import TensorSlot
@@ -147,7 +150,8 @@ def predict_profile(preset: Preset, loaded: LoadedModel, observation: Observatio
     for name, seen in tensors.items():
         slots[name] = TensorSlot(name, seen.slot.dtype, seen.shape)
     works = [unit_work(unit, loaded.graph, slots) for unit in observation.units]
-    blind = sorted({kind for work in works for kind in work.macs} & set(preset.fallbacks))
+    kinds = {kind for work in works for kind in work.macs} | _hidden_classes(loaded.proto)
+    blind = sorted(kinds & set(preset.fallbacks))
     layers = tuple(
         LayerCost(
             name=unit.name,
@@ -187,6 +191,16 @@ def predict_profile(preset: Preset, loaded: LoadedModel, observation: Observatio
         idle_w=None if preset.power is None else preset.power.idle_w,
         busy_w=None if preset.power is None else preset.power.busy_w,
     )
+
+
+def _hidden_classes(proto: onnx.ModelProto) -> set[OperatorClass]:
+    """Classes of operators that no layer shows: in bodies, in local functions, of other domains."""
+    nodes = [node for node in proto.graph.node if is_opaque(node.op_type, node.domain)]
+    nodes += [node for function in proto.functions for node in function.node]
+    bodies = [body for node in nodes for body in node_bodies(node)]
+    nodes += [node for body in bodies for graph in walk_graphs(body) for node in graph.node]
+    kinds = (hidden_class(node.op_type) for node in nodes)
+    return {kind for kind in kinds if kind is not None}
 
 
 def _blind_spots(works: list[Work]) -> list[str]:

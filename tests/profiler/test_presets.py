@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import onnx
 import pytest
 import yaml
+from onnx import TensorProto, helper
 
 import demos
 from profiler import presets
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def observed(save_model: SaveModel, tmp_path: Path) -> tuple[StoredModel, Observation]:
-    from onnx import helper
-
     nodes = [
         helper.make_node("Exp", ["x"], ["a"], name="exp"),
         helper.make_node("Sin", ["a"], ["y"], name="sin"),
@@ -164,8 +164,11 @@ def test_a_body_cannot_be_predicted_and_the_profile_says_so(shared: Path, tmp_pa
     stored = store_model(loaded, tmp_path)
     feeds = read_feeds(shared / "models" / "silero_vad.feed.npz")
     observation = observe(stored, resolve_feeds(loaded.graph.inputs, feeds, {}))
-    profile = predict_profile(load_preset("pi4"), loaded, observation)
+    preset = load_preset("pi4")
+    profile = predict_profile(preset, loaded, observation)
     assert any("prediction is too low" in note for note in profile.notes)
+    assert profile.uncertainty == preset.fallback_uncertainty
+    assert any("rate of recurrent" in note for note in profile.notes)
 
 
 def test_a_class_without_published_rows_widens_the_band(shared: Path, tmp_path: Path) -> None:
@@ -177,6 +180,43 @@ def test_a_class_without_published_rows_widens_the_band(shared: Path, tmp_path: 
     profile = predict_profile(preset, loaded, observation)
     assert profile.uncertainty == preset.fallback_uncertainty > preset.uncertainty
     assert any("rate of matmul" in note for note in profile.notes)
+
+
+RECURRENCE = helper.make_node("LSTM", ["x", "w", "r"], ["y"], name="lstm", hidden_size=2)
+
+
+def _in_if(node: onnx.NodeProto) -> onnx.ModelProto:
+    body = helper.make_graph(
+        [node], "body", [], [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    )
+    return _only(helper.make_node("If", ["c"], ["z"], then_branch=body, else_branch=body))
+
+
+def _in_function(node: onnx.NodeProto) -> onnx.ModelProto:
+    made = _only(helper.make_node("mine", ["x", "w", "r"], ["y"], domain="own"))
+    opsets = [helper.make_opsetid("", 17)]
+    made.functions.append(
+        helper.make_function("own", "mine", ["x", "w", "r"], ["y"], [node], opsets)
+    )
+    return made
+
+
+def _only(node: onnx.NodeProto) -> onnx.ModelProto:
+    return helper.make_model(helper.make_graph([node], "only", [], []))
+
+
+@pytest.mark.parametrize(
+    "proto",
+    [
+        _in_if(RECURRENCE),
+        _in_if(_in_if(RECURRENCE).graph.node[0]),
+        _in_function(RECURRENCE),
+        _in_function(_in_if(RECURRENCE).graph.node[0]),
+        _only(helper.make_node("DynamicQuantizeLSTM", ["x"], ["y"], domain="com.microsoft")),
+    ],
+)
+def test_recurrence_that_no_layer_shows_is_found(proto: onnx.ModelProto) -> None:
+    assert presets._hidden_classes(proto) == {"recurrent"}
 
 
 def test_presets_and_measurements_cover_the_same_nodes(
