@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from cloud_worker.errors import RepositoryError
+from protocol import install_hint
 from splitter.bundle import is_bundle, open_bundle
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _bare_entry(path: Path) -> ModelEntry:
         from profiler.graph.model import load_model
     except ImportError:
         raise RepositoryError(
-            f"{path} is a bare model, which needs onnx: pip install 'headtail[worker]'"
+            f"{path} is a bare model, which needs onnx: {install_hint('worker')}"
         ) from None
     identity = load_model(path).identity
     return ModelEntry(identity.name, identity.sha256, bare=path)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, get_args
 
 from cloud_worker.errors import IllegalCutError, LoadError
 from profiler.errors import EngineError, ProfilerError
-from protocol import Dtype
+from protocol import Dtype, install_hint
 from splitter.bundle import open_bundle
 from splitter.errors import BundleError, CutError, SplitterError
 
@@ -196,7 +196,7 @@ def _load_whole(entry: ModelEntry) -> LoadedModel:
     except ImportError:
         raise LoadError(
             f"{entry.name}: no bundle here has this cut, and cutting needs onnx: "
-            "pip install 'headtail[worker]'"
+            f"{install_hint('worker')}"
         ) from None
     if entry.bare is None:
         return load_model(_any_same(entry).full)

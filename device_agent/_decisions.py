@@ -9,7 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from device_agent.answers import Reason
-from protocol import FailureCode, RefusalCode
+from protocol import FailureCode, RefusalCode, install_hint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +55,7 @@ REFUSAL_REMEDIES: Mapping[RefusalCode, str] = {
     " or plan again from a model that it serves",
     RefusalCode.ILLEGAL_CUT: "give the worker this bundle in --models, or plan again",
     RefusalCode.UNSUPPORTED_CODEC: "plan again with another --codec,"
-    " or for JPEG install headtail[images] on the worker",
+    f" or for JPEG on the worker {install_hint('images')}",
     RefusalCode.VERSION_MISMATCH: "install the same version of headtail on both sides",
     RefusalCode.BAD_HELLO: "install the same version of headtail on both sides",
     RefusalCode.LOAD_FAILED: "mend it on the worker, whose output says more",

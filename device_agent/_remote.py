@@ -16,6 +16,7 @@ from protocol import (
     RawCodec,
     decode_tensor,
     encode_tensor,
+    install_hint,
     parse_codec,
 )
 
@@ -205,7 +206,7 @@ def has_pillow() -> bool:
 def _why_raw(frame: Frame) -> str:
     if frame.pixels is None:
         return "these frames are no pictures (a folder of them gives JPEGs)"
-    return "Pillow is not installed (pip install 'headtail[images]')"
+    return f"Pillow is not installed ({install_hint('images')})"
 
 
 def _split_time(trip_ms: float, result: Result) -> dict[str, float]:

@@ -40,6 +40,7 @@ from protocol.errors import (
     UsageError,
     VersionMismatchError,
 )
+from protocol.extras import install_hint
 from protocol.frames import Frame, decode_message, encode_message, message_bytes
 from protocol.limits import Limits
 from protocol.messages import (
@@ -121,6 +122,7 @@ __all__ = [
     "did_you_mean",
     "encode_message",
     "encode_tensor",
+    "install_hint",
     "is_terminal",
     "message_bytes",
     "one_line",

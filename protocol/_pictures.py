@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from protocol.errors import ImageError
+from protocol.extras import install_hint
 from protocol.files import open_file
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def require_pillow(error: type[ProtocolError]) -> None:
         import PIL.Image  # noqa: F401
     except ImportError as missing:
         raise error(
-            "pictures need Pillow, which is not installed: pip install 'headtail[images]'"
+            f"pictures need Pillow, which is not installed: {install_hint('images')}"
         ) from missing
 
 

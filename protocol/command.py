@@ -13,12 +13,13 @@ import re
 import signal
 import sys
 import traceback
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from protocol._signals import Terminated, ended_at_once, interruptible
 from protocol._streams import complain, flush_output, prepare_streams
 from protocol.errors import HeadtailError, UsageError
+from protocol.extras import install_hint
 from protocol.text import one_line
 
 if TYPE_CHECKING:
@@ -170,11 +171,4 @@ def _missing(name: str, module: str, extra: str) -> str:
             "has the same name, or headtail is installed in part; install it into an environment "
             "of its own"
         )
-    try:
-        metadata.distribution("headtail")
-    except metadata.PackageNotFoundError:
-        return (
-            f"this command needs the package {package!r}: run pip install '.[{extra}]' in the "
-            "folder of headtail"
-        )
-    return f"this command needs the package {package!r}: pip install 'headtail[{extra}]'"
+    return f"this command needs the package {package!r}: {install_hint(extra)}"

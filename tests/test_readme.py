@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from protocol import install_hint
+
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 
@@ -25,3 +27,16 @@ def test_named_tests_exist(named: str) -> None:
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([\w./-]+)\)", README))))
 def test_linked_files_exist(target: str) -> None:
     assert (ROOT / target).exists()
+
+
+@pytest.mark.parametrize("extra", ["images", "plan", "worker"])
+def test_what_messages_say_to_install_is_what_the_readme_says(extra: str) -> None:
+    (command,) = re.findall(r"pip install \S+", install_hint(extra))
+    assert f"\n{command} " in README
+
+
+def test_no_message_names_a_package_index_that_has_no_headtail() -> None:
+    packages = ("protocol", "profiler", "splitter", "device_agent", "cloud_worker")
+    for package in packages:
+        for path in (ROOT / package).rglob("*.py"):
+            assert "headtail[" not in path.read_text(), path

@@ -82,7 +82,7 @@ def test_the_wheel_in_an_empty_environment(
 
     process = environment.run("split-plan", "m.onnx", "--device", "pi4", "--link", "20mbps")
     assert process.returncode == 2
-    assert "pip install 'headtail[plan]'" in process.stderr
+    assert "run pip install '.[plan]' in the folder of headtail" in process.stderr
     assert process.stderr.count("\n") == 1
 
     environment.pip("install", "--quiet", f"{wheel}[plan,worker]")

@@ -162,7 +162,7 @@ def test_bundles_are_served_without_onnx(models: Path, tmp_path: Path, connect: 
         other = peer.ask(hello(**offer(models, "skip", "hidden")))
         assert isinstance(other, Refuse)
         assert other.code is RefusalCode.LOAD_FAILED
-        assert "headtail[worker]" in other.text
+        assert "pip install '.[worker]'" in other.text
         code, log = worker.end(signal.SIGTERM)
         assert code == 0
         assert "refused (load_failed)" in log.splitlines()[-1]

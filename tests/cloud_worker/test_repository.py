@@ -150,4 +150,4 @@ def test_bundles_need_no_onnx(
     [entry] = content.models.entries()
     assert entry.bundles == (models / "bundle",)
     [problem] = content.problems
-    assert "headtail[worker]" in problem
+    assert "pip install '.[worker]'" in problem

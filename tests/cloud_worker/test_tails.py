@@ -383,7 +383,7 @@ def test_cutting_without_onnx_says_what_to_install(
         monkeypatch.setitem(sys.modules, name, None)
     source = TailLoader(read_folder(bundle).models, engine)
     np.testing.assert_array_equal(answer(source.load(bundled)), ANSWER)
-    with pytest.raises(LoadError, match=r"headtail\[worker\]"):
+    with pytest.raises(LoadError, match=r"run pip install '\.\[worker\]'"):
         source.load(other)
     source.close()
 

@@ -927,7 +927,7 @@ class TestPictures:
         hello = it.transport.sent[0]
         assert isinstance(hello, Hello)
         assert hello.codecs == ("raw",)
-        assert "but Pillow is not installed (pip install 'headtail[images]')" in it.said[0]
+        assert "but Pillow is not installed (run pip install '.[images]' in" in it.said[0]
 
 
 class TestOptions:

@@ -378,4 +378,4 @@ class TestBlock:
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         )
-        assert "pip install 'headtail[images]'" in done.stdout
+        assert "pip install '.[images]'" in done.stdout
