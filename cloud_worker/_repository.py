@@ -98,9 +98,17 @@ def read_folder(folder: Path) -> FolderContent:
         else:
             problems.append(entry)
     if not entries:
-        why = f" ({problems[0]})" if problems else ""
-        raise RepositoryError(f"{folder} holds no .onnx model and no bundle to serve{why}")
+        raise RepositoryError(_nothing_to_serve(folder, problems))
     return FolderContent(ModelIndex(entries), tuple(problems))
+
+
+def _nothing_to_serve(folder: Path, problems: Sequence[str]) -> str:
+    if not problems:
+        return f"{folder} holds no .onnx model and no bundle; give a folder that does"
+    if _candidates(folder) == [folder]:
+        return problems[0]
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return f"nothing in {folder} can be served: {problems[0]}{more}"
 
 
 def _candidates(folder: Path) -> list[Path]:

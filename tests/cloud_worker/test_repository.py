@@ -140,6 +140,17 @@ def test_nothing_to_serve(tmp_path: Path, what: str) -> None:
     assert ("bad.onnx" in str(caught.value)) == (what == "only broken")
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_model_that_is_there_is_not_said_to_be_missing(
+    models: Path, monkeypatch: pytest.MonkeyPatch, alone: bool
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "profiler.graph.model", None)
+    with pytest.raises(RepositoryError, match="which needs onnx: run pip install") as caught:
+        read_folder(models / "net.onnx" if alone else models)
+    assert "no .onnx" not in str(caught.value)
+    assert str(caught.value).startswith("nothing in") != alone
+
+
 def test_bundles_need_no_onnx(
     models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
