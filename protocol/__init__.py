@@ -7,6 +7,7 @@ are read or written.
 from __future__ import annotations
 
 import protocol._start  # noqa: F401  # before what takes long
+from protocol._pictures import require_pillow
 from protocol.addresses import Address, parse_address
 from protocol.clock import Clock, SystemClock
 from protocol.codecs import (
@@ -129,6 +130,7 @@ __all__ = [
     "paint",
     "parse_address",
     "parse_codec",
+    "require_pillow",
     "run_command",
     "table",
     "worker_socket",

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL import Image
 
-    from protocol.errors import ProtocolError
+    from protocol.errors import HeadtailError
 
 
-def require_pillow(error: type[ProtocolError]) -> None:
+def require_pillow(error: type[HeadtailError]) -> None:
     """Refuse, in words that help, where Pillow is not installed.
 
     Raises:
-        ProtocolError: Of the given class.
+        HeadtailError: Of the given class.
     """
     try:
         import PIL.Image  # noqa: F401

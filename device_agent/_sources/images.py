@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from device_agent._sources.frames import Frame
 from device_agent.errors import SourceError
-from protocol import ImageError
+from protocol import ImageError, require_pillow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,8 +36,8 @@ class ImageSource:
         skipped: Pictures that could not be read so far.
 
     Raises:
-        SourceError: The folder cannot be read, or has no pictures; while iterating: none of them
-            can be read.
+        SourceError: Pillow is missing, the folder cannot be read, or has no pictures; while
+            iterating: none of them can be read.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class ImageSource:
         clock: Clock,
         notice: Callable[[str], None],
     ) -> None:
+        require_pillow(SourceError)  # once, not for each picture
         self._paths = _pictures(folder)
         self._folder = folder
         self._slot = slot

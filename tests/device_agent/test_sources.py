@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -236,6 +237,15 @@ class TestPictures:
         (tmp_path / "b.png").write_bytes(b"no")
         with pytest.raises(SourceError, match=r"none of the 2 pictures in .* can be read"):
             frames(tmp_path, picture_bundle(), count)
+
+    def test_without_pillow_the_hint_comes_once_before_any_picture(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "PIL.Image", None)
+        said: list[str] = []
+        with pytest.raises(SourceError, match=r"need Pillow, .*run pip install '\.\[images\]'"):
+            open_source(str(folder), picture_bundle(), notice=said.append)
+        assert said == []
 
     def test_folders_and_pipes_with_names_of_pictures(self, folder: Path) -> None:
         (folder / "album.jpg").mkdir()
