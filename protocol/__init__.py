@@ -7,7 +7,7 @@ are read or written.
 from __future__ import annotations
 
 import protocol._start  # noqa: F401  # before what takes long
-from protocol._pictures import require_pillow
+from protocol._pictures import PICTURE_KINDS, require_pillow
 from protocol.addresses import Address, parse_address
 from protocol.clock import Clock, SystemClock
 from protocol.codecs import (
@@ -68,6 +68,7 @@ from protocol.text import did_you_mean, one_line
 
 __all__ = [
     "CODEC_NAMES",
+    "PICTURE_KINDS",
     "PROBE_BYTES",
     "PROTOCOL_VERSION",
     "Address",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,9 +34,17 @@ def require_pillow(error: type[HeadtailError]) -> None:
         ) from missing
 
 
-# Formats of cameras and screens. Others start programs of their own (PostScript), write to standard
-# error (TIFF), or are not what a folder of pictures holds.
-_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "WEBP")
+# Formats of cameras and screens, and how their files end. Others start programs of their own
+# (PostScript), write to standard error (TIFF), or are not what a folder of pictures holds.
+PICTURE_KINDS: Mapping[str, tuple[str, ...]] = {
+    "BMP": (".bmp",),
+    "GIF": (".gif",),
+    "JPEG": (".jpeg", ".jpg"),
+    "PNG": (".png",),
+    "PPM": (".ppm",),
+    "WebP": (".webp",),
+}
+_FORMATS = tuple(kind.upper() for kind in PICTURE_KINDS)
 
 
 def read_rgb(source: Path | str | Image.Image) -> Image.Image:
@@ -64,7 +73,7 @@ def read_rgb(source: Path | str | Image.Image) -> Image.Image:
             raise ImageError(f"picture {source} does not exist") from error
         except UnidentifiedImageError as error:
             raise ImageError(
-                f"{source} is no picture of a kind that is read here ({', '.join(_FORMATS)})"
+                f"{source} is no picture of a kind that is read here ({', '.join(PICTURE_KINDS)})"
             ) from error
         except Exception as error:  # Pillow's plug-ins raise many kinds on broken data
             raise ImageError(f"cannot read picture {source}: {_reason(error)}") from error

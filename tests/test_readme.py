@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol import install_hint
+from protocol import PICTURE_KINDS, install_hint
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
@@ -40,3 +40,8 @@ def test_no_message_names_a_package_index_that_has_no_headtail() -> None:
     for package in packages:
         for path in (ROOT / package).rglob("*.py"):
             assert "headtail[" not in path.read_text(), path
+
+
+def test_the_kinds_of_pictures_are_those_that_are_read() -> None:
+    (listed,) = re.findall(r"Pictures are ([\w\s,]+)\.", README)
+    assert re.split(r",?\s+or\s+|,\s+", listed) == list(PICTURE_KINDS)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from device_agent._sources.frames import Frame
 from device_agent.errors import SourceError
-from protocol import ImageError, require_pillow
+from protocol import PICTURE_KINDS, ImageError, require_pillow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from profiler.values import TensorSlot
     from protocol import Clock, ImagePreprocess
 
-IMAGE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".png", ".webp")
+PICTURE_SUFFIXES = tuple(suffix for kind in PICTURE_KINDS.values() for suffix in kind)
 
 
 class ImageSource:
@@ -100,7 +100,7 @@ def _pictures(folder: Path) -> list[Path]:
         pictures = sorted(
             path
             for path in folder.iterdir()
-            if path.suffix.lower() in IMAGE_SUFFIXES and not path.is_dir()
+            if path.suffix.lower() in PICTURE_SUFFIXES and not path.is_dir()
         )
     except OSError as error:
         raise SourceError(
@@ -108,6 +108,6 @@ def _pictures(folder: Path) -> list[Path]:
         ) from error
     if not pictures:
         raise SourceError(
-            f"no pictures in {folder}; wanted files that end in {', '.join(IMAGE_SUFFIXES)}"
+            f"no pictures in {folder}; wanted files that end in {', '.join(PICTURE_SUFFIXES)}"
         )
     return pictures

@@ -16,6 +16,7 @@ from PIL import Image
 
 from device_agent import OptionError, SourceError, open_source
 from profiler.values import TensorSlot
+from protocol import PICTURE_KINDS
 from protocol.testing import FakeClock
 from tests.device_agent.toys import PICTURE, PREPROCESS, bundle, picture_bundle
 
@@ -202,6 +203,12 @@ class TestPictures:
             np.testing.assert_array_equal(
                 frame.feeds["picture"], PREPROCESS.normalise(frame.pixels)
             )
+
+    def test_every_kind_that_can_be_read_is_found_in_a_folder(self, tmp_path: Path) -> None:
+        names = [f"a{suffix}" for kind in PICTURE_KINDS.values() for suffix in kind]
+        for name in names:
+            Image.new("RGB", (32, 24)).save(tmp_path / name)
+        assert [frame.name for frame in frames(tmp_path, picture_bundle())] == sorted(names)
 
     def test_the_time_for_it_is_told(self, folder: Path) -> None:
         class SlowClock(FakeClock):
