@@ -55,8 +55,8 @@ def _parser() -> CommandParser:
     parser.add_argument(
         "--source",
         required=True,
-        metavar="DIR|FILE.npz|bench",
-        help="a folder of pictures; a .npz file whose keys are the model's input names"
+        metavar="DIR|PICTURE|FILE.npz|bench",
+        help="a folder of pictures, or one; a .npz file whose keys are the model's input names"
         " (__slash__ stands for /), one frame or frames along an extra first axis; or bench",
     )
     parser.add_argument(

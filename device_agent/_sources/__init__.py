@@ -1,4 +1,4 @@
-"""Where frames come from: a folder of pictures, a ``.npz`` file, or synthetic ones."""
+"""Where frames come from: pictures, a ``.npz`` file, or synthetic ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from device_agent._sources.arrays import ArraySource
 from device_agent._sources.frames import Frame, Source
-from device_agent._sources.images import ImageSource
+from device_agent._sources.images import PICTURE_SUFFIXES, ImageSource
 from device_agent._sources.synthetic import SyntheticSource
 from device_agent.errors import OptionError, SourceError
 from protocol import SystemClock
@@ -37,7 +37,7 @@ def open_source(
     """Open what ``--source`` names.
 
     Args:
-        text: A folder of pictures, a ``.npz`` file, or ``bench``.
+        text: A folder of pictures, a picture, a ``.npz`` file, or ``bench``.
         bundle: Says what the model's inputs are, and how they are made from a picture.
         count: How many frames to give; None for each once (``bench``: 50).
         clock: Times the preprocessing.
@@ -55,10 +55,10 @@ def open_source(
             _check_preprocess(preprocess, inputs)
         return SyntheticSource(bundle.planned_inputs or inputs, preprocess, count)
     path = Path(text)
-    if path.is_dir():
+    if path.is_dir() or (path.exists() and path.suffix.lower() in PICTURE_SUFFIXES):
         if preprocess is None:
             raise SourceError(
-                f"{text} is a folder of pictures, but the bundle does not say how the model wants"
+                f"{text} holds pictures, but the bundle does not say how the model wants"
                 " them; plan again with a preprocess block (see split-plan --help)"
             )
         _check_preprocess(preprocess, inputs)
@@ -66,9 +66,10 @@ def open_source(
         return ImageSource(path, inputs[0], preprocess, count, clock, notice)
     if path.suffix.lower() == ".npz":
         return ArraySource(path, inputs, count)
-    if path.exists():
-        raise SourceError(f"source {text!r} is neither a folder, nor a .npz file, nor 'bench'")
-    raise SourceError(f"no source {text!r}; give a folder of pictures, a .npz file, or 'bench'")
+    wrong = (
+        f"source {text!r} is of no kind that is read" if path.exists() else f"no source {text!r}"
+    )
+    raise SourceError(f"{wrong}; give a folder of pictures, a picture, a .npz file, or 'bench'")
 
 
 def _check_preprocess(preprocess: ImagePreprocess, inputs: tuple[TensorSlot, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Frames from a folder of pictures."""
+"""Frames from pictures."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ PICTURE_SUFFIXES = tuple(suffix for kind in PICTURE_KINDS.values() for suffix in
 
 
 class ImageSource:
-    """Frames from the pictures of a folder, in the order of their names.
+    """Frames from a picture, or from those of a folder in the order of their names.
 
     A picture that cannot be read is named once and skipped.
 
     Args:
-        folder: The folder; folders inside it are not looked at.
+        path: The picture, or the folder; folders inside it are not looked at.
         slot: The model's one input.
         preprocess: How it is made from a picture.
         count: How many frames to give, from the start again if need be; None for each once.
@@ -42,7 +42,7 @@ class ImageSource:
 
     def __init__(
         self,
-        folder: Path,
+        path: Path,
         slot: TensorSlot,
         preprocess: ImagePreprocess,
         count: int | None,
@@ -50,8 +50,8 @@ class ImageSource:
         notice: Callable[[str], None],
     ) -> None:
         require_pillow(SourceError)  # once, not for each picture
-        self._paths = _pictures(folder)
-        self._folder = folder
+        self._paths = _pictures(path) if path.is_dir() else [path]
+        self._path = path
         self._slot = slot
         self._preprocess = preprocess
         self._clock = clock
@@ -76,7 +76,7 @@ class ImageSource:
                     yield frame
             if not readable:
                 raise SourceError(
-                    f"none of the {len(paths)} pictures in {self._folder} can be read"
+                    f"source {self._path}: none of its pictures can be read ({len(paths)} tried)"
                 )
             if not self._rounds:
                 return

@@ -47,7 +47,7 @@ class TestChoice:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("nowhere", "no source 'nowhere'; give a folder of pictures, a .npz file, or 'bench'"),
+            ("nowhere", "no source 'nowhere'; give a folder of pictures, a picture, a .npz file"),
             ("nowhere.npz", "there is no file nowhere.npz"),
         ],
     )
@@ -58,7 +58,7 @@ class TestChoice:
     def test_a_file_of_another_kind(self, tmp_path: Path) -> None:
         path = tmp_path / "video.mp4"
         path.touch()
-        with pytest.raises(SourceError, match=r"neither a folder, nor a \.npz file, nor 'bench'"):
+        with pytest.raises(SourceError, match=r"video\.mp4' is of no kind that is read; give a"):
             open_source(str(path), bundle())
 
     def test_a_count_below_one(self) -> None:
@@ -210,6 +210,10 @@ class TestPictures:
             Image.new("RGB", (32, 24)).save(tmp_path / name)
         assert [frame.name for frame in frames(tmp_path, picture_bundle())] == sorted(names)
 
+    def test_one_alone(self, folder: Path) -> None:
+        assert [frame.name for frame in frames(folder / "a.JPG", picture_bundle())] == ["a.JPG"]
+        assert len(frames(folder / "a.JPG", picture_bundle(), 3)) == 3
+
     def test_the_time_for_it_is_told(self, folder: Path) -> None:
         class SlowClock(FakeClock):
             def monotonic(self) -> float:
@@ -242,7 +246,7 @@ class TestPictures:
     ) -> None:
         (tmp_path / "a.png").write_bytes(b"no")
         (tmp_path / "b.png").write_bytes(b"no")
-        with pytest.raises(SourceError, match=r"none of the 2 pictures in .* can be read"):
+        with pytest.raises(SourceError, match=r"none of its pictures can be read \(2 tried\)"):
             frames(tmp_path, picture_bundle(), count)
 
     def test_without_pillow_the_hint_comes_once_before_any_picture(
