@@ -932,7 +932,10 @@ class TestPictures:
 
 class TestOptions:
     def test_an_unknown_cut_is_named_with_those_there_are(self) -> None:
-        expected = r"no cut 'midle' \(did you mean 'middle'\?\); it has cloud, device, middle"
+        expected = (
+            r"no cut 'midle' \(did you mean 'middle'\?\); it has cloud, device, middle; "
+            r"for another .* again with split-plan \.\.\. -o BUNDLE --cut ID$"
+        )
         with pytest.raises(OptionError, match=expected):
             Agent(toys.bundle(), cut="midle", worker="tcp://w:1")
 
