@@ -65,7 +65,10 @@ def _parser() -> CommandParser:
         help="stop after so many frames, beginning again if there are fewer (bench: 50)",
     )
     parser.add_argument(
-        "--jsonl", metavar="FILE", help="write one JSON line a frame; - is standard output"
+        "--jsonl",
+        metavar="FILE",
+        help="write one JSON line a frame; - is standard output, and the summary then goes to"
+        " standard error",
     )
     parser.add_argument(
         "--chrome-trace",
@@ -129,9 +132,9 @@ def _run(arguments: Sequence[str] | None) -> int:
                 progress.advance(f"{answer.computed_on.value} {answer.times.latency_ms:.1f} ms")
     finally:
         # Whatever ended the run, what was done until then counts.
-        if summary.frames and options.jsonl != _STDOUT:
+        if summary.frames:
             text = summary.text(agent.cut.id, source.skipped, agent.unanswered, agent.counters)
-            print(text, flush=True)
+            print(text, file=sys.stderr if options.jsonl == _STDOUT else sys.stdout, flush=True)
     lost = source.skipped + agent.unanswered
     if lost:
         raise UnansweredError(
