@@ -85,9 +85,9 @@ class TracedLink:
     def source(self) -> str:
         """See :class:`~profiler.links.link.Link`."""
         return (
-            f"trace {self.name}: {self.trace.period_s:.0f} s, mean {self.mean_mbps:.3g} Mbit/s, "
-            f"no bytes in {self.outage_share:.0%} of it; a message waits {self._waiting_ms:.3g} ms "
-            "in expectation, and then takes its bytes at the rate above"
+            f"trace {self.name}: mean {self.mean_mbps:.3g} Mbit/s over {self.trace.period_s:.0f} s,"
+            f" outages {self.outage_share:.0%}; the rate above is what a message's bytes take in "
+            f"expectation, after a wait of {self._waiting_ms:.3g} ms for the end of an outage"
         )
 
     @cached_property

@@ -70,22 +70,27 @@ class BandwidthTrace:
 
     @classmethod
     def from_csv(cls, path: Path) -> BandwidthTrace:
-        """Read a file with the header ``t_s,mbps`` and one step a line.
+        """Read a file with the header ``t_s,mbps`` and one step a line; blank lines are skipped.
 
         Raises:
             LinkSettingsError: The file cannot be read or is no such trace.
         """
         try:
             text = read_file(path, _LARGEST_BYTES).decode("utf-8-sig")
-            rows = list(csv.reader(io.StringIO(text, newline="")))
+            reader = csv.reader(io.StringIO(text, newline=""))
+            rows = [(reader.line_num, row) for row in reader if ",".join(row).strip()]
         except OSError as error:
             raise LinkSettingsError(f"cannot read the trace {path}: {error.strerror}") from error
         except (UnicodeDecodeError, csv.Error) as error:
             raise LinkSettingsError(f"cannot read the trace {path}: {error}") from error
-        if not rows or [cell.strip() for cell in rows[0]] != ["t_s", "mbps"]:
-            raise LinkSettingsError(f"{path} is no trace: its first line must be t_s,mbps")
+        header = rows[0][1] if rows else []
+        if [cell.strip() for cell in header] != ["t_s", "mbps"]:
+            raise LinkSettingsError(
+                f"{path} is no trace: its first line is {one_line(','.join(header), 40)!r}, "
+                "and must be t_s,mbps (seconds from the start, Mbit/s)"
+            )
         try:
-            steps = [_step(line, row) for line, row in enumerate(rows[1:], start=2)]
+            steps = [_step(line, row) for line, row in rows[1:]]
             return cls(tuple(time for time, _ in steps), tuple(rate for _, rate in steps))
         except LinkSettingsError as error:
             raise LinkSettingsError(f"{path}: {error}") from None

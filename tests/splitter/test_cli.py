@@ -92,7 +92,7 @@ def test_a_trace_is_planned_for_as_it_varies(model: Path, tmp_path: Path) -> Non
     assert plan["link"]["trace"]["mean_mbps"] == pytest.approx(74)
     cost = plan["baselines"]["cloud"]
     assert cost["uplink_p50_ms"] < cost["uplink_ms"] < cost["uplink_p95_ms"]
-    assert "trace drive.csv: 3 s, mean 74 Mbit/s" in split_plan(*arguments).stdout
+    assert "trace drive.csv: mean 74 Mbit/s over 3 s, outages 0%" in split_plan(*arguments).stdout
 
 
 def test_a_link_to_a_worker_is_measured_and_told(model: Path) -> None:

@@ -68,7 +68,9 @@ def test_a_steady_trace_is_a_steady_link() -> None:
 def test_it_says_where_it_comes_from_in_json() -> None:
     data = json.loads(json.dumps(link(8.0, 0.0, rtt_ms=30).to_dict(), allow_nan=False))
     assert set(data) == {"uplink_mbps", "downlink_mbps", "rtt_ms", "source", "trace"}
-    assert data["source"].startswith("trace t.csv: 2 s, mean 4 Mbit/s, no bytes in 50% of it")
+    assert data["source"].startswith(
+        "trace t.csv: mean 4 Mbit/s over 2 s, outages 50%; the rate above"
+    )
     assert data["trace"] == {
         "name": "t.csv",
         "steps": 2,
@@ -96,9 +98,9 @@ def test_one_line_is_a_rate_for_ever(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no trace: its first line must be t_s,mbps"),
+        ("", "no trace: its first line is '', and must be t_s,mbps"),
         ("t_s,mbps\n", "0 times, 0 rates"),
-        ("time,rate\n0,1\n", "first line must be t_s,mbps"),
+        ("time,rate\n0,1\n", "first line is 'time,rate', and must be t_s,mbps"),
         ("t_s,mbps\n0,8\nhello,8\n", "line 3: two numbers expected, found 'hello,8'"),
         ("t_s,mbps\n0,8\n1\n", "line 3: two numbers expected"),
         ("t_s,mbps\n0,8\n2,8\n1,8\n", "trace times must grow: 1.0 s follows 2.0 s"),

@@ -53,8 +53,10 @@ def test_csv_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("", "first line"),
-        ("0,1\n", "first line"),
+        ("", "first line is '', and must be t_s,mbps"),
+        ("0,1\n", "first line is '0,1', and must be t_s,mbps"),
+        ("t_s,mbps\n\n0,1\n,\n", "line 4: two numbers expected, found ','"),
+        ("t_s,mbps\n0,1\n\n\n2,slow\n", "line 5"),
         ("t_s,mbps\n", "one rate for each time"),
         ("t_s,mbps\n0,fast\n", "line 2"),
         ("t_s,mbps\n0,1\n1\n", "line 3"),
@@ -67,6 +69,20 @@ def test_broken_csv_is_named(tmp_path: Path, text: str, word: str) -> None:
     with pytest.raises(LinkSettingsError, match=word) as caught:
         BandwidthTrace.from_csv(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "t_s,mbps\n0,5\n1,6\n\n\n",
+        "t_s,mbps\n\n0,5\n  \n1,6",
+        "\n\r\nt_s,mbps\r\n0,5\r\n\r\n1,6\r\n",
+    ],
+)
+def test_blank_lines_are_passed_over(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_bytes(text.encode())
+    assert BandwidthTrace.from_csv(path) == BandwidthTrace((0, 1), (5, 6))
 
 
 def test_what_has_no_end_is_refused(tmp_path: Path) -> None:
