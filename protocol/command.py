@@ -47,6 +47,10 @@ class CommandParser(argparse.ArgumentParser):
         Raises:
             UsageError: Always.
         """
+        if message.endswith("expected one argument"):
+            message += ", as --option=VALUE where the value begins with -"
+        elif re.match("unrecognized arguments: [^-]", message):
+            message += "; put a value with spaces in quotes"
         raise UsageError(f"{message} (see {self.prog} --help)")
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from profiler.errors import LinkError
 from profiler.links.link import Link, SteadyLink
-from profiler.links.presets import load_link_preset
+from profiler.links.presets import link_preset_names, load_link_preset
 from profiler.links.probe import probe_link
 from profiler.links.traced import TracedLink, read_trace
 from protocol.rates import parse_mbps
@@ -26,6 +26,13 @@ _ROUND_TRIP = re.compile(
 )
 # Rates have dots and slashes too; they begin like a number and end in their unit.
 _RATE = re.compile(r"\s*[+-]?(?:[\d.]|nan|inf).*[kmg]bps\s*", re.ASCII | re.IGNORECASE | re.DOTALL)
+# Rates and round trips as others write them: 20mb, 20 mbit/s, 20mbps 30ms, 20mbps,rtt:30.
+_LOOSE = re.compile(
+    r"\s*(.*?)\s*(?:[\s,;](?:\s*rtt\s*[=:]?)?\s*(\d{1,7}(?:\.\d{1,6})?)\s*(ms|s)?)?\s*", re.ASCII
+)
+_LOOSE_RATE = re.compile(
+    r"\s*[+-]?(\d{1,7}(?:\.\d{1,6})?)\s*([kmg]?)(?:b(?:its?)?(?:ps)?)?\s*", re.ASCII
+)
 
 
 def parse_link(text: str) -> Link:
@@ -54,9 +61,32 @@ def parse_link(text: str) -> Link:
             return _rates(name, rtt_ms or 0.0)
         if "." not in name and "/" not in name:
             return load_link_preset(name.strip().lower()).link(rtt_ms)
+        if _near_spelling(text) and not Path(name).exists():
+            raise ValueError("it names neither rates nor a file")  # noqa: TRY301
     except ValueError as error:
-        raise LinkError(f"cannot read link {one_line(text, 80)!r}: {error}; {_FORMS}") from error
+        near = _near_spelling(text)
+        meant = f" (did you mean {near!r}?)" if near else ""
+        raise LinkError(
+            f"cannot read link {one_line(text, 80)!r}{meant}: {error}; {_FORMS}"
+        ) from error
     return TracedLink(read_trace(Path(name)), rtt_ms or 0.0, one_line(Path(name).name, 80))
+
+
+def _near_spelling(text: str) -> str | None:
+    """What somebody who wrote rates or a round trip in other ways has surely meant."""
+    match = _LOOSE.fullmatch(text.lower())
+    if match is None:
+        return None
+    name, number, unit = match.groups()
+    rates = [_LOOSE_RATE.fullmatch(part) for part in re.sub("bi?t?s?/s", "bps", name).split("/")]
+    near = "/".join(f"{rate[1]}{rate[2] or 'm'}bps" for rate in rates if rate)
+    if not all(rates) or len(rates) > 2:
+        if name not in link_preset_names():
+            return None
+        near = name
+    if number:
+        near += f",rtt={float(number) * (1e3 if unit == 's' else 1):g}ms"
+    return near if near != text.strip().lower() else None
 
 
 def _rates(text: str, rtt_ms: float) -> SteadyLink:

@@ -272,6 +272,7 @@ class TestParser:
         [
             (["--count", "many"], "argument --count: invalid int value: 'many'"),
             (["--nonsense"], "unrecognized arguments: --nonsense"),
+            (["--count", "-5mbps"], "expected one argument, as --option=VALUE where the value b"),
             (["fly"], "the following arguments are required: --height"),
             (["swim"], "invalid choice: 'swim'"),
         ],
@@ -290,7 +291,8 @@ class TestParser:
         assert done.stdout.startswith("usage: tool")
 
     def test_without_run_command_a_complaint_is_an_error(self):
-        with pytest.raises(UsageError, match=r"unrecognized arguments: x \(see tool --help\)"):
+        expected = r"unrecognized arguments: x; put a value with spaces .* \(see tool --help\)"
+        with pytest.raises(UsageError, match=expected):
             CommandParser(prog="tool").parse_args(["x"])
 
 

@@ -69,6 +69,37 @@ def test_refuses_numbers_out_of_range(text: str, message: str) -> None:
         parse_link(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("-5mbps", "5mbps"),
+        ("20mb", "20mbps"),
+        ("20", "20mbps"),
+        ("20 Mbit/s", "20mbps"),
+        ("2.5mb/s", "2.5mbps"),
+        ("20mb/5mb", "20mbps/5mbps"),
+        ("20mbps,30ms", "20mbps,rtt=30ms"),
+        ("20mbps,rtt=30", "20mbps,rtt=30ms"),
+        ("20mbps,rtt=0.5s", "20mbps,rtt=500ms"),
+        ("20mbps rtt 30", "20mbps,rtt=30ms"),
+        ("20mbps/5mbps;30ms", "20mbps/5mbps,rtt=30ms"),
+        ("lte,30ms", "lte,rtt=30ms"),
+        ("LTE rtt=30", "lte,rtt=30ms"),
+    ],
+)
+def test_the_right_spelling_is_named(text: str, near: str) -> None:
+    assert parse_link(near).uplink_mbps > 0
+    with pytest.raises(LinkError, match=rf"cannot read link .* \(did you mean '{near}'\?\): "):
+        parse_link(text)
+
+
+@pytest.mark.parametrize("text", ["2,5mbps", "fast", "1/2/3", "no.csv", "0mbps", "20mbps 5mbps"])
+def test_no_spelling_is_made_up(text: str) -> None:
+    with pytest.raises(LinkError) as caught:
+        parse_link(text)
+    assert f"cannot read link {text!r} (did you mean" not in str(caught.value)
+
+
 def test_a_link_made_in_code_keeps_to_the_same_range() -> None:
     for rates in ((0, 1), (1, 5e-324), (1e308, 1), (float("nan"), 1), (float("inf"), 1)):
         with pytest.raises(LinkError, match=r"link_mbps is .*; it must be 0\.0001 to 1e\+06"):
