@@ -30,6 +30,7 @@ def plan_text(plan: Plan) -> str:
         paint(_headline(plan), "bold"),
         "",
         _modes(plan),
+        *_unknown_energy(plan),
         "",
         _candidates(plan.candidates),
         *(
@@ -62,12 +63,13 @@ def _headline(plan: Plan) -> str:
     return text
 
 
+def _weighed(plan: Plan) -> dict[str, Candidate]:
+    modes = {"device only": plan.device_only, "cloud only": plan.cloud_only}
+    return modes | ({"best split": plan.best_split} if plan.best_split else {})
+
+
 def _modes(plan: Plan) -> str:
-    modes = [
-        ("device only", plan.device_only),
-        ("cloud only", plan.cloud_only),
-        *([("best split", plan.best_split)] if plan.best_split else []),
-    ]
+    modes = _weighed(plan)
     headers = [
         "mode",
         "ms",
@@ -79,13 +81,25 @@ def _modes(plan: Plan) -> str:
         "downlink",
         "bytes up",
     ]
-    rows = [_mode(plan, name, candidate) for name, candidate in modes]
-    energies = [candidate.predicted.device_energy_mj for _, candidate in modes]
+    rows = [_mode(plan, name, candidate) for name, candidate in modes.items()]
+    energies = [candidate.predicted.device_energy_mj for candidate in modes.values()]
     if any(energy is not None for energy in energies):
         headers.append("device mJ")
         for row, energy in zip(rows, energies, strict=True):
             row.append("?" if energy is None else f"{energy:,.0f}")
     return table(rows, headers)
+
+
+def _unknown_energy(plan: Plan) -> list[str]:
+    """Why a cell of the energies is a question mark: the device is known, the radio is not."""
+    known = [mode.predicted.device_energy_mj is not None for mode in _weighed(plan).values()]
+    if all(known) or not any(known):
+        return []
+    reason = (
+        "? the radio's power is not known: typed rates, traces, probes and some presets name no "
+        "radio; give a link preset that does, such as wifi or lte"
+    )
+    return [reason]
 
 
 def _mode(plan: Plan, name: str, candidate: Candidate) -> list[str]:

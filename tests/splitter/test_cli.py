@@ -202,6 +202,15 @@ def test_free_axes_are_given_by_shape_or_by_feed(tmp_path: Path) -> None:
     assert by_shape["baselines"]["device"] == by_feed["baselines"]["device"]
 
 
+def test_a_question_mark_among_the_energies_is_explained(model: Path) -> None:
+    reason = "\n? the radio's power is not known: typed rates, traces, probes and some presets name"
+    assert reason in split_plan(model, "--device", "pi4", "--link", "20mbps").stdout
+    for arguments in (("pi4", "wifi"), ("pi4", "lte"), ("cloud-cpu", "20mbps")):
+        text = split_plan(model, "--device", arguments[0], "--link", arguments[1]).stdout
+        assert "Best: " in text
+        assert "?" not in text
+
+
 def assert_one_line(process: subprocess.CompletedProcess[str], message: str) -> None:
     assert process.returncode == 2, process.stderr
     assert process.stdout == ""
