@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import tempfile
-from argparse import ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
 
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
 from profiler.feed_arguments import add_feed_arguments, feeds_of
@@ -18,7 +19,9 @@ from profiler.graph.observation import Observation, observe
 from profiler.graph.weights import store_model
 from profiler.links import SteadyLink
 from profiler.links.parsing import parse_link
+from profiler.links.presets import link_preset_names
 from profiler.machine import available_threads
+from profiler.presets import preset_names
 from profiler.radios import load_radio
 from profiler.values import TensorSlot
 from protocol.codecs import CODEC_NAMES, Codec, RawCodec, parse_codec
@@ -41,6 +44,10 @@ from splitter.workspace import bundle_workspace
 _DEFAULT_CLOUD = "cloud-cpu"
 _VERIFIED, _MOST_VERIFIED = 3, 100
 _DEVICE_STAND_IN = "pi4"  # where a trace does not tell, a slow board is the careful guess
+_EXAMPLES = """\
+examples:
+  split-plan model.onnx --device pi4 --link 20mbps,rtt=10ms
+  split-plan model.onnx --device board.json --cloud local --link lte -o bundle"""
 _TENSOR_CODECS = tuple(name for name in CODEC_NAMES if not name.startswith("jpeg"))
 
 
@@ -152,6 +159,8 @@ def _parser() -> CommandParser:
     parser = CommandParser(
         prog="split-plan",
         description="Decide where to cut an ONNX network between a device and the cloud.",
+        epilog=_epilog(),
+        formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx file")
     parser.add_argument(
@@ -208,6 +217,19 @@ def _parser() -> CommandParser:
         help="a candidate of the table that the bundle runs (default: the best)",
     )
     return parser
+
+
+def _epilog() -> str:
+    """Two examples, and the names that are known, as the files of presets have them."""
+    known = {
+        "presets for --device and --cloud": preset_names(),
+        "presets for --link": link_preset_names(),
+    }
+    lists = (
+        fill(f"{title}: {', '.join(names)}", 80, break_on_hyphens=False)
+        for title, names in known.items()
+    )
+    return "\n\n".join((_EXAMPLES, *lists))
 
 
 def _tensor_codec(name: str) -> Codec:

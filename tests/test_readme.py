@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from profiler.links.presets import link_preset_names
+from profiler.presets import preset_names
 from protocol import PICTURE_KINDS, install_hint
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -45,3 +47,10 @@ def test_no_message_names_a_package_index_that_has_no_headtail() -> None:
 def test_the_kinds_of_pictures_are_those_that_are_read() -> None:
     (listed,) = re.findall(r"Pictures are ([\w\s,]+)\.", README)
     assert re.split(r",?\s+or\s+|,\s+", listed) == list(PICTURE_KINDS)
+
+
+def test_the_presets_are_those_there_are() -> None:
+    (devices,) = re.findall(r"\| one of these \| `--device`, `--cloud`: (.*) \|", README)
+    assert sorted(re.findall(r"`([\w-]+)`", devices)) == preset_names()
+    (links,) = re.findall(r"a preset \(`([\w\s-]+)`", README)
+    assert sorted(links.split()) == link_preset_names()

@@ -18,6 +18,8 @@ import onnxruntime
 import pytest
 
 import splitter
+from profiler.links.presets import link_preset_names
+from profiler.presets import preset_names
 from splitter.bundle import open_bundle
 from tests.cloud_worker.support import tails
 from tests.cloud_worker.test_server import serve
@@ -209,6 +211,14 @@ def test_a_question_mark_among_the_energies_is_explained(model: Path) -> None:
         text = split_plan(model, "--device", arguments[0], "--link", arguments[1]).stdout
         assert "Best: " in text
         assert "?" not in text
+
+
+def test_the_help_shows_examples_and_all_presets() -> None:
+    text = split_plan("--help").stdout
+    assert "\n  split-plan model.onnx --device pi4 --link 20mbps,rtt=10ms\n" in text
+    known = " ".join(text.rpartition("examples:")[2].split())
+    for names in (preset_names(), link_preset_names()):
+        assert f": {', '.join(names)}" in known
 
 
 def assert_one_line(process: subprocess.CompletedProcess[str], message: str) -> None:
