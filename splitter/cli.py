@@ -32,7 +32,7 @@ from splitter.bundle_writer import BundleContents, write_bundle
 from splitter.cuts import Cut, CutSpace
 from splitter.memory import part_memory
 from splitter.model_config import find_model_config, labels_note
-from splitter.pictures import picture_encoding
+from splitter.pictures import picture_encoding, sends_picture
 from splitter.plan import Plan
 from splitter.planner import make_plan
 from splitter.report import plan_text
@@ -97,10 +97,11 @@ def _plan(
     config = find_model_config(options.model, options.model_config)
     feeds, real = feeds_of(options, loaded.graph.inputs)
     notes = [] if real else ["Inputs were made up; sizes of encoded tensors need --feed FILE.npz."]
-    picture = None
+    picture = estimated = None
     if config.preprocess is not None:
-        picture, note = picture_encoding(config.preprocess, loaded.graph.inputs, feeds, real=real)
-        notes.extend([note] if note else [])
+        picture, estimated = picture_encoding(
+            config.preprocess, loaded.graph.inputs, feeds, real=real
+        )
     stored = store_model(loaded, folder)
     progress("trying the model out")
     observation = observe(stored, feeds, [codec.name, RawCodec().name])
@@ -133,6 +134,8 @@ def _plan(
     else:
         plan = make_plan(situation)
     plan = replace(plan, memory=part_memory(stored, observation, plan.chosen.units))
+    if estimated and sends_picture(plan.cloud_only, picture):
+        plan = replace(plan, notes=(*plan.notes, estimated))
     if options.output is None:
         return plan, {}
     progress("writing the bundle")

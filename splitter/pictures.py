@@ -11,6 +11,7 @@ from profiler.values import TensorSlot
 from protocol.codecs import JpegCodec
 from protocol.preprocess import ImagePreprocess
 from splitter.errors import PlanError
+from splitter.plan import Candidate
 from splitter.weighing import InputEncoding
 
 # JPEG at quality 90 of 96 natural-photo crops of 224x224 pixels: 17,992 bytes on average, which is
@@ -49,8 +50,16 @@ def picture_encoding(
         if gap * min(preprocess.std) * 255 <= _LARGEST_ROUNDING:
             return InputEncoding(slot.name, codec.name, len(codec.encode(pixels)), shape), None
     estimate = round(preprocess.height * preprocess.width * _JPEG90_BITS_PER_PIXEL / 8)
-    note = "The JPEG's size is an estimate for photos; give a picture's tensor with --feed."
+    note = "Cloud only: a JPEG's size is estimated for photos; give a picture's tensor with --feed."
     return InputEncoding(slot.name, codec.name, estimate, shape), note
+
+
+def sends_picture(candidate: Candidate, picture: InputEncoding | None) -> bool:
+    """Whether a candidate sends the picture itself; its tensor may be the cheaper one."""
+    return picture is not None and any(
+        (tensor.name, tensor.codec) == (picture.tensor, picture.codec)
+        for tensor in candidate.tensors
+    )
 
 
 def picture_input(preprocess: ImagePreprocess, inputs: Sequence[TensorSlot]) -> TensorSlot:

@@ -47,6 +47,13 @@ def plan_text(plan: Plan) -> str:
 
 def _memory(memory: PartMemory) -> str:
     head, tail = (f"{size / 1e6:.0f} MB" for size in (memory.head_bytes, memory.tail_bytes))
+    if not memory.tail_bytes:
+        return f"Peak memory of the best: {head} on the device, nothing in the cloud."
+    if not memory.head_bytes:
+        return (
+            f"Peak memory of the best: {tail} in the cloud, and as much on the device, which runs "
+            "the model only where the cloud does not answer."
+        )
     return f"Peak memory of the best: head {head}, tail {tail} (the device holds both)."
 
 

@@ -195,6 +195,17 @@ def test_a_model_config_beside_the_model_is_used(model: Path) -> None:
     assert plan["baselines"]["cloud"]["uplink_bytes"] == round(16 * 16 * 2.87 / 8) + 64 + 96
 
 
+def test_a_jpeg_is_said_to_be_estimated_only_where_one_would_be_sent(model: Path) -> None:
+    block = "preprocess: {height: 16, width: 16, mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5]}\n"
+    model.with_suffix(".yaml").write_text(block)
+    for link, codec, sent in (("100kbps", "affine8", "jpeg90"), ("10gbps", "raw", "raw")):
+        plan = plan_json(model, "--device", "pi4", "--link", link, "--codec", codec)
+        (cloud,) = (item for item in plan["candidates"] if item["cut"] == "cloud")
+        assert [tensor["codec"] for tensor in cloud["tensors"]] == [sent]
+        noted = any("a JPEG's size is estimated" in note for note in plan["notes"])
+        assert noted == (sent == "jpeg90")
+
+
 def test_free_axes_are_given_by_shape_or_by_feed(tmp_path: Path) -> None:
     path = tmp_path / "free.onnx"
     path.write_bytes(batch_concat().proto.SerializeToString())
