@@ -5,6 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+WHOLE_ONLY = (
+    "no message carries it, so the model can only run whole, on the device: "
+    "give it to ONNX Runtime there, without a plan"
+)
+"""What becomes of a model with an input or output that cannot be sent."""
+
 
 @dataclass(frozen=True)
 class TensorSlot:

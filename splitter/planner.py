@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from profiler.profile import Profile
+from profiler.values import WHOLE_ONLY
 from splitter.cuts import CLOUD_ONLY, DEVICE_ONLY, Cut, CutSpace
 from splitter.errors import PlanError
 from splitter.partitioner import CutCosts, best_split, minimum_cut, prefix_costs_ms
@@ -30,10 +31,8 @@ def make_plan(situation: Situation) -> Plan:
     nothing = space.legal(frozenset())
     if nothing is None:
         names = space.unsendable.intersection((*space.graph.input_names, *space.graph.outputs))
-        what = f"{min(names)[:80]!r}" if names else "so many inputs or outputs"
-        raise PlanError(
-            f"no message carries {what} (its type, or above a limit); the model stays whole"
-        )
+        what = f"{min(names)[:80]!r}, by its type or size" if names else "so many tensors"
+        raise PlanError(f"{what}: {WHOLE_ONLY}")
     weighed = Weighing(situation)
     cuts = {cut.id: cut for cut in _short_list(space, weighed.costs)}
     ranked = sorted(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from profiler.arrays import read_arrays
 from profiler.errors import FeedError
-from profiler.values import TensorSlot
+from profiler.values import WHOLE_ONLY, TensorSlot
 from protocol.limits import Limits
 from protocol.tensors import Dtype
 from protocol.text import one_line
@@ -81,7 +81,7 @@ def _feed(
     slot: TensorSlot, given: npt.NDArray[np.generic] | None, shape: tuple[int, ...] | None
 ) -> npt.NDArray[np.generic]:
     if slot.dtype not in _SENDABLE:
-        raise FeedError(f"input {slot.name!r} is {slot.dtype}, which cannot be fed or sent")
+        raise FeedError(f"input {slot.name!r} is {slot.dtype}; {WHOLE_ONLY}")
     if given is not None:
         if not slot.accepts(str(given.dtype), given.shape):
             raise FeedError(

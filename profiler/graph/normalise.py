@@ -12,6 +12,7 @@ import onnx
 
 from profiler.errors import ModelError
 from profiler.graph.graph import node_bodies, node_inputs
+from profiler.values import WHOLE_ONLY
 
 # Weights move out of the inputs only from this version of the format on (onnx IR.md).
 _FIRST_IR_WITHOUT_INITIALIZER_INPUTS = 4
@@ -89,8 +90,7 @@ def _refuse_unsupported(graph: onnx.GraphProto) -> None:
         if not value.type.HasField("tensor_type"):
             kind = value.type.WhichOneof("value") or "untyped value"
             raise ModelError(
-                f"input {value.name!r} is of type {kind.removesuffix('_type')}; "
-                "only models whose inputs are tensors can be split"
+                f"input {value.name!r} is of type {kind.removesuffix('_type')}; {WHOLE_ONLY}"
             )
         if not value.type.tensor_type.HasField("shape"):
             raise ModelError(

@@ -99,7 +99,7 @@ class TestRefusal:
         proto.graph.input.append(
             helper.make_tensor_sequence_value_info("many", TensorProto.FLOAT, None)
         )
-        with pytest.raises(ModelError, match="'many' is of type sequence"):
+        with pytest.raises(ModelError, match="'many' is of type sequence; no message carries it"):
             load_model(save(proto, tmp_path))
 
     def test_a_tensor_that_nothing_makes(self, tmp_path: Path) -> None:
