@@ -299,9 +299,15 @@ def check_feeds(inputs: Sequence[TensorSlot], feeds: Mapping[str, NDArray[Any]])
             close = difflib.get_close_matches(name, wanted, n=1)
             meant = f"; did you mean {close[0]!r}?" if close else ""
             raise FeedError(f"no input {name!r}{meant} (inputs: {', '.join(wanted) or 'none'})")
+    missing = [
+        f"{name!r} ({_describe(slot)})" for name, slot in wanted.items() if name not in feeds
+    ]
+    if missing:
+        several = len(missing) > 1
+        raise FeedError(
+            f"input{'s' * several} {', '.join(missing)} {'are' if several else 'is'} missing"
+        )
     for name, slot in wanted.items():
-        if name not in feeds:
-            raise FeedError(f"input {name!r} is missing; it wants {_describe(slot)}")
         array = feeds[name]
         if not isinstance(array, np.ndarray):
             raise FeedError(f"input {name!r} is a {type(array).__name__}, not a numpy array")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_args
@@ -69,12 +70,35 @@ def resolve_feeds(
         FeedError: Unknown names, a shape that does not fit, or a free axis that nothing fixes.
     """
     known = {slot.name for slot in slots}
-    for name in (*given, *shapes):
-        if name not in known:
-            raise FeedError(
-                f"the model has no input {name!r}; its inputs are {', '.join(sorted(known))}"
-            )
+    unknown = [name for name in dict.fromkeys((*given, *shapes)) if name not in known]
+    if unknown:
+        raise FeedError(
+            f"the model has no input {', '.join(map(repr, unknown))}; "
+            f"its inputs are {', '.join(sorted(known))}"
+        )
+    free = [slot for slot in slots if None in slot.shape and slot.name not in {*given, *shapes}]
+    if free:
+        raise FeedError(_free_axes(free))
     return {slot.name: _feed(slot, given.get(slot.name), shapes.get(slot.name)) for slot in slots}
+
+
+def _free_axes(slots: Sequence[TensorSlot]) -> str:
+    """What to do about all inputs whose axes nothing fixes, ready to be copied."""
+    shown = ", ".join(f"{slot.name!r} {_shape_text(slot.shape)}" for slot in slots)
+    options, unsure = [], False
+    for slot in slots:
+        # A first free axis counts pictures; how large the others are, only the user knows.
+        sizes = [
+            str(axis if axis is not None else "N" if place else 1)
+            for place, axis in enumerate(slot.shape)
+        ]
+        options.append(f"--input {shlex.quote(slot.name + ':' + 'x'.join(sizes))}")
+        unsure |= "N" in sizes
+    number = ", a number for each N" if unsure else ""
+    return (
+        f"free axes in input{'s' * (len(slots) > 1)} {shown}; fix them with {' '.join(options)}"
+        f"{number}, or give --feed FILE.npz"
+    )
 
 
 def _feed(
@@ -90,17 +114,6 @@ def _feed(
             )
         return given
     if shape is None:
-        if None in slot.shape:
-            # A first free axis counts pictures; how large the others are, only the user knows.
-            sizes = [
-                str(axis or (1 if place == 0 else "N")) for place, axis in enumerate(slot.shape)
-            ]
-            example = "x".join(sizes)
-            raise FeedError(
-                f"input {slot.name!r} has free axes {_shape_text(slot.shape)}; "
-                f"fix them with --input {slot.name}:{example}, a number for each N, or give "
-                "--feed FILE.npz"
-            )
         shape = tuple(axis or 0 for axis in slot.shape)
     if not slot.accepts(slot.dtype, shape):
         raise FeedError(

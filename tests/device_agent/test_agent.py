@@ -299,7 +299,7 @@ class TestOnTheDevice:
         it = rig(connected=False)
         with it.agent:
             assert list(it.agent.answers([Frame({})])) == []
-        assert "input 'x' is missing" in it.said[-1]
+        assert "input 'x' (float32 [1, 8]) is missing" in it.said[-1]
 
     @pytest.mark.parametrize("cut", ["middle", "device", "cloud"])
     def test_a_runtime_that_fails_for_one_frame_is_named_and_asked_again(self, cut: str) -> None:

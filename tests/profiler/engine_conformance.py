@@ -77,7 +77,11 @@ class EngineConformance:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"image": None}, r"input 'image' is missing; it wants float32 \[any, 3\]"),
+            ({"image": None}, r"input 'image' \(float32 \[any, 3\]\) is missing"),
+            (
+                {"image": None, "shift": None},
+                r"inputs 'image' \(float32 \[any, 3\]\), 'shift' \(float32 \[3\]\) are missing",
+            ),
             ({"imago": FEEDS["image"]}, "no input 'imago'; did you mean 'image'"),
             (
                 {"image": FEEDS["image"].astype(np.float16)},

@@ -246,7 +246,7 @@ def assert_one_line(process: subprocess.CompletedProcess[str], message: str) -> 
         (["none.onnx"], "there is no file none.onnx"),
         (["."], "name the .onnx file in it"),
         (["garbage.onnx"], "is not an ONNX model"),
-        (["free.onnx"], "'x' has free axes"),
+        (["free.onnx"], "free axes in input 'x' [?, 4]; fix them with --input x:1x4"),
         (["free.onnx", "--input", "x:3x5"], "the model wants [?, 4]"),
         (["free.onnx", "--input", "y:3x4"], "no input 'y'"),
         (["unknown.onnx"], "Frobnicate"),

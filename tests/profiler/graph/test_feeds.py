@@ -54,9 +54,27 @@ class TestShapes:
 class TestResolving:
     def test_free_axes_are_asked_for_by_name(self) -> None:
         with pytest.raises(
-            FeedError, match=r"'x' has free axes \[\?, 3, \?\]; fix them with --input x:1x3xN"
+            FeedError, match=r"in input 'x' \[\?, 3, \?\]; fix them with --input x:1x3xN, a number"
         ):
             resolve_feeds([FREE], {}, {})
+
+    def test_all_free_axes_are_asked_for_at_once(self) -> None:
+        slots = [
+            FREE,
+            FIXED,
+            TensorSlot("a b", "float32", (None, 0)),
+            TensorSlot("given", "float32", (None,)),
+        ]
+        with pytest.raises(FeedError) as caught:
+            resolve_feeds(slots, {}, {"given": (3,)})
+        assert str(caught.value) == (
+            "free axes in inputs 'x' [?, 3, ?], 'a b' [?, 0]; fix them with --input x:1x3xN "
+            "--input 'a b:1x0', a number for each N, or give --feed FILE.npz"
+        )
+
+    def test_all_unknown_names_are_told_at_once(self) -> None:
+        with pytest.raises(FeedError, match="no input 'y', 'z'; its inputs are k"):
+            resolve_feeds([FIXED], {"y": np.ones(1)}, {"z": (1,), "y": (1,)})
 
     def test_shapes_and_made_up_values(self) -> None:
         feeds = resolve_feeds([FREE, FIXED, SCALAR], {}, {"x": (2, 3, 5)})
