@@ -15,7 +15,7 @@ from pathlib import Path
 import onnx
 
 from profiler.errors import ProfileError
-from profiler.graph.graph import Graph
+from profiler.graph.graph import Graph, Node
 from profiler.graph.model import LoadedModel
 from profiler.graph.observation import Observation
 from profiler.kernels import KERNEL_SUFFIX, Attribution, Kernel, attribute_kernels, read_kernels
@@ -28,7 +28,7 @@ from profiler.timing import Summary, middle_mean, summarise
 from profiler.trace_events import Event, outermost, read_events, read_json
 from profiler.values import TensorSlot
 
-__all__ = ["Recording", "read_costs", "recorded_profile"]
+__all__ = ["Recording", "check_recording", "read_costs", "recorded_profile"]
 
 _RUN = "model_run"
 _MOST_WARM_UP = 3
@@ -94,6 +94,25 @@ def read_costs(path: Path, stand_in: str) -> Profile | Recording:
         raise ProfileError(f"profile {str(path)!r}: {error}") from error
 
 
+def check_recording(recording: Recording, loaded: LoadedModel) -> None:
+    """Refuse what cannot be used whatever a trial of the model will show.
+
+    Args:
+        recording: What was recorded.
+        loaded: The model.
+
+    Raises:
+        ProfileError: It is of another model, or holds no times.
+    """
+    try:
+        if _is_of_runtime(recording.events):
+            _runtime_times(_named(recording.events, loaded))
+        else:
+            _durations_us(recording.events, loaded.graph)
+    except ProfileError as error:
+        raise ProfileError(f"profile {recording.label!r}: {error}") from error
+
+
 def recorded_profile(
     recording: Recording, loaded: LoadedModel, observation: Observation
 ) -> Profile:
@@ -117,11 +136,15 @@ def recorded_profile(
         raise ProfileError(f"profile {recording.label!r}: {error}") from error
 
 
+def _is_of_runtime(events: Sequence[Event]) -> bool:
+    return any(event.name == _RUN or event.name.endswith(KERNEL_SUFFIX) for event in events)
+
+
 def _costs(
     recording: Recording, loaded: LoadedModel, observation: Observation, preset: Preset
 ) -> _Costs:
     events = recording.events
-    if any(event.name == _RUN or event.name.endswith(KERNEL_SUFFIX) for event in events):
+    if _is_of_runtime(events):
         costs = _runtime_costs(_named(events, loaded), loaded.graph, observation)
     else:
         costs = _trace_costs(events, loaded.graph, observation, preset)
@@ -173,25 +196,9 @@ def _blank(
 
 def _runtime_costs(events: Sequence[Event], graph: Graph, observation: Observation) -> _Costs:
     """From ONNX Runtime's profile, which holds whole runs and the kernels in them."""
-    runs_ms = [event.duration_us / 1e3 for event in events if event.name == _RUN]
-    if not runs_ms:
-        raise ProfileError(
-            f"ONNX Runtime's profile holds no complete run (an event {_RUN!r}); end the profile "
-            "after some runs of the model"
-        )
+    kernels, whole = _runtime_times(events)
     check_shapes(events, graph, observation)
-    warm_up = min(_MOST_WARM_UP, len(runs_ms) // 2)
-    kernels = read_kernels([_as_written(event) for event in events], warm_up)
-    if not kernels:
-        raise ProfileError("ONNX Runtime's profile holds no kernels (events '..._kernel_time')")
     attribution = attribute_kernels(kernels, onnx.GraphProto(), graph, observation.units)
-    whole = summarise(runs_ms[warm_up:])
-    kernels_ms = sum(kernel.latency_ms for kernel in kernels)
-    if not 0 < kernels_ms <= _MOST_OF_A_RUN * whole.median_ms:
-        raise ProfileError(
-            f"its kernels take {kernels_ms:.4g} ms of a run of {whole.median_ms:.4g} ms, which "
-            "cannot be; record it again"
-        )
     providers = Counter(kernel.provider for kernel in kernels)
     provider = providers.most_common(1)[0][0]
     engine = EngineUsed("onnxruntime", "", provider, _threads(events), "as in the model")
@@ -202,20 +209,34 @@ def _runtime_costs(events: Sequence[Event], graph: Graph, observation: Observati
     return _Costs(attribution, whole, engine, (note,))
 
 
+def _runtime_times(events: Sequence[Event]) -> tuple[list[Kernel], Summary]:
+    """Kernels and whole runs of ONNX Runtime's profile, if both are there and go together."""
+    runs_ms = [event.duration_us / 1e3 for event in events if event.name == _RUN]
+    if not runs_ms:
+        raise ProfileError(
+            f"ONNX Runtime's profile holds no complete run (an event {_RUN!r}); end the profile "
+            "after some runs of the model"
+        )
+    warm_up = min(_MOST_WARM_UP, len(runs_ms) // 2)
+    kernels = read_kernels([_as_written(event) for event in events], warm_up)
+    if not kernels:
+        raise ProfileError("ONNX Runtime's profile holds no kernels (events '..._kernel_time')")
+    whole = summarise(runs_ms[warm_up:])
+    kernels_ms = sum(kernel.latency_ms for kernel in kernels)
+    if not 0 < kernels_ms <= _MOST_OF_A_RUN * whole.median_ms:
+        raise ProfileError(
+            f"its kernels take {kernels_ms:.4g} ms of a run of {whole.median_ms:.4g} ms, which "
+            "cannot be; record it again"
+        )
+    return kernels, whole
+
+
 def _trace_costs(
     events: Sequence[Event], graph: Graph, observation: Observation, preset: Preset
 ) -> _Costs:
     """From any trace whose events bear the names of nodes, or of what nodes make."""
-    nodes = {**graph.producer, **graph.by_name}
-    durations_us: dict[str, list[float]] = {}
-    for event in outermost(event for event in events if event.name in nodes):
-        durations_us.setdefault(event.name, []).append(event.duration_us)
-    if not durations_us:
-        such = f", such as {reprlib.repr(events[0].name)}," if events else ""
-        raise ProfileError(
-            f"none of its {len(events)} events{such} bears the name of a node of the model; is it "
-            "a trace of this model?"
-        )
+    nodes = _recorded_nodes(graph)
+    durations_us = _durations_us(events, graph)
     # Most nodes run once a run; one that ran more often counts with all its events of a run.
     counts = Counter(len(series) for series in durations_us.values())
     runs = max(counts, key=lambda count: (counts[count], count))
@@ -247,6 +268,26 @@ def _trace_costs(
         )
     engine = EngineUsed("unknown", "", "", 0, "as in the model")
     return _Costs(attribution, Summary(whole_ms, spread_ms, runs), engine, tuple(notes))
+
+
+def _recorded_nodes(graph: Graph) -> dict[str, Node]:
+    """Nodes by the names that a trace may have for them: their own, or of what they make."""
+    return {**graph.producer, **graph.by_name}
+
+
+def _durations_us(events: Sequence[Event], graph: Graph) -> dict[str, list[float]]:
+    """How long the events of each node took, if any event is a node's."""
+    nodes = _recorded_nodes(graph)
+    durations_us: dict[str, list[float]] = {}
+    for event in outermost(event for event in events if event.name in nodes):
+        durations_us.setdefault(event.name, []).append(event.duration_us)
+    if not durations_us:
+        such = f", such as {reprlib.repr(events[0].name)}," if events else ""
+        raise ProfileError(
+            f"none of its {len(events)} events{such} bears the name of a node of the model; is it "
+            "a trace of this model?"
+        )
+    return durations_us
 
 
 def _named(events: Sequence[Event], loaded: LoadedModel) -> list[Event]:

@@ -36,7 +36,7 @@ from splitter.pictures import picture_encoding, sends_picture
 from splitter.plan import Plan
 from splitter.planner import make_plan
 from splitter.report import plan_text
-from splitter.sides import LOCAL, Sides, parse_side, recording_notes
+from splitter.sides import LOCAL, Sides, check_side, parse_side, recording_notes
 from splitter.verification import verified_plan
 from splitter.weighing import PartTimes, Situation
 from splitter.workspace import bundle_workspace
@@ -96,6 +96,8 @@ def _plan(
     loaded = load_model(options.model)
     config = find_model_config(options.model, options.model_config)
     feeds, real = feeds_of(options, loaded.graph.inputs)
+    for side in (device, cloud):
+        check_side(side, loaded, feeds)
     notes = [] if real else ["Inputs were made up; sizes of encoded tensors need --feed FILE.npz."]
     picture = estimated = None
     if config.preprocess is not None:

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Literal
 
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
+from profiler.graph.feeds import Feeds
+from profiler.graph.model import LoadedModel
 from profiler.graph.observation import Observation
 from profiler.graph.weights import StoredModel
 from profiler.machine import available_threads
 from profiler.measurement import MeasureOptions, measure_profile
 from profiler.presets import Preset, load_preset, predict_profile
 from profiler.profile import Profile
-from profiler.recording import Recording, read_costs, recorded_profile
+from profiler.recording import Recording, check_recording, read_costs, recorded_profile
 from profiler.values import TensorSlot
 from splitter.verification import PartTimer
 
@@ -42,6 +44,20 @@ def parse_side(name: str, stand_in: str) -> Side:
     return load_preset(name)
 
 
+def check_side(side: Side, loaded: LoadedModel, feeds: Feeds) -> None:
+    """Refuse costs that do not fit the model, as far as it shows without trying the model out.
+
+    Raises:
+        ProfileError: They are of another model or shape, or lack nodes of it.
+    """
+    if isinstance(side, Profile):
+        shapes = [TensorSlot(name, str(feed.dtype), feed.shape) for name, feed in feeds.items()]
+        side.require(loaded.identity, shapes)
+        side.require_nodes([node.name for node in loaded.graph.regular])
+    elif isinstance(side, Recording):
+        check_recording(side, loaded)
+
+
 def recording_notes(side: Side, profile: Profile) -> list[str]:
     """What a reader of a plan should know of costs that another profiler recorded."""
     if not isinstance(side, Recording):
@@ -65,16 +81,16 @@ class Sides:
     _local: Profile | None = None
 
     def profile(self, side: Side) -> Profile:
-        """Return the costs on a machine; this one is measured once.
+        """Return the costs on a machine that :func:`check_side` has let pass.
+
+        This machine is measured once.
 
         Raises:
-            ProfileError: The profile is of another model or shape, or lacks nodes of it.
+            ProfileError: The recording is of another shape.
         """
         if isinstance(side, Preset):
             return predict_profile(side, self.stored.loaded, self.observation)
         if isinstance(side, Profile):
-            side.require(self.stored.loaded.identity, self._inputs())
-            side.require_nodes([node.name for node in self.stored.loaded.graph.regular])
             return side
         if isinstance(side, Recording):
             return recorded_profile(side, self.stored.loaded, self.observation)
@@ -90,9 +106,3 @@ class Sides:
         engine = OnnxRuntimeEngine(EngineOptions(threads=available_threads()))
         whole_ms = self.profile(None).whole_ms
         return PartTimer(self.stored, self.observation, engine, whole_ms, local)
-
-    def _inputs(self) -> list[TensorSlot]:
-        return [
-            TensorSlot(name, str(array.dtype), array.shape)
-            for name, array in self.observation.feeds.items()
-        ]

@@ -18,9 +18,12 @@ import onnxruntime
 import pytest
 
 import splitter
+from profiler.errors import ProfileError
 from profiler.links.presets import link_preset_names
 from profiler.presets import preset_names
+from profiler.testing import fake_profile
 from splitter.bundle import open_bundle
+from splitter.cli import run
 from tests.cloud_worker.support import tails
 from tests.cloud_worker.test_server import serve
 from tests.zoo import batch_concat, chain_cnn, loop_state, runtime_operator
@@ -185,6 +188,26 @@ def test_costs_that_are_none_are_one_line(
     costs = tmp_path / "costs.json"
     costs.write_text(text)
     assert_one_line(split_plan(model, "--device", costs, "--link", "20mbps"), message)
+
+
+@pytest.mark.parametrize("side", ["--device", "--cloud"])
+@pytest.mark.parametrize(
+    ("costs", "message"),
+    [
+        (fake_profile({"a": 1.0}).to_dict(), "'fake' is of fake .* not of chain"),
+        ([{"name": "dense", "ph": "X", "ts": 0, "dur": 9}], "none of its 1 events"),
+        ([{"name": "a_kernel_time", "ph": "X", "ts": 0, "dur": 9}], "no complete run"),
+    ],
+)
+def test_costs_of_another_model_are_refused_before_it_is_tried_out(
+    side: str, costs: Any, message: str, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("splitter.cli.observe")
+    path = model.with_name("costs.json")
+    path.write_text(json.dumps(costs))
+    arguments = [str(model), "--device", "pi4", "--link", "20mbps", side, str(path)]
+    with pytest.raises(ProfileError, match=message):
+        run(arguments)
 
 
 def test_a_model_config_beside_the_model_is_used(model: Path) -> None:
