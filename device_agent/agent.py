@@ -26,7 +26,7 @@ from protocol import (
     SystemClock,
     did_you_mean,
     message_bytes,
-    one_line,
+    quoted,
 )
 
 if TYPE_CHECKING:
@@ -291,7 +291,7 @@ def _find_cut(bundle: Bundle, cut_id: str | None) -> BundledCut:
     wanted = bundle.cut_id if cut_id is None else cut_id
     if wanted not in bundle.cuts:
         raise OptionError(
-            f"the bundle has no cut {one_line(wanted, 80)!r}{did_you_mean(wanted, bundle.cuts)};"
+            f"the bundle has no cut {quoted(wanted)}{did_you_mean(wanted, bundle.cuts)};"
             f" it has {', '.join(sorted(bundle.cuts))}; for another of split-plan's table make it"
             " again with split-plan ... -o BUNDLE --cut ID"
         )

@@ -24,7 +24,7 @@ from profiler.graph.normalise import walk_graphs
 from profiler.graph.observation import Observation
 from profiler.profile import CodecSpeed, EngineUsed, LayerCost, Profile
 from profiler.values import TensorSlot
-from protocol.text import did_you_mean
+from protocol.text import did_you_mean, quoted
 
 __all__ = ["Preset", "load_preset", "predict_profile", "preset_file", "preset_names"]
 
@@ -82,7 +82,7 @@ def preset_file(name: str) -> Path:
     names = preset_names()
     if name not in names:
         raise PresetError(
-            f"there is no device preset {name!r}{did_you_mean(name, names)}; "
+            f"there is no device preset {quoted(name)}{did_you_mean(name, names)}; "
             f"presets: {', '.join(names)}"
         )
     return _FOLDER / f"{name}.yaml"

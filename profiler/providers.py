@@ -8,7 +8,7 @@ from __future__ import annotations
 import onnxruntime
 
 from profiler.errors import EngineError
-from protocol.text import did_you_mean
+from protocol.text import did_you_mean, quoted
 
 __all__ = ["CPU", "provider_name", "queues_work"]
 
@@ -44,7 +44,7 @@ def provider_name(name: str) -> str:
             f"{missing} is not in this build of {build} ({listed}); install a build that has it"
         )
     hint = did_you_mean(_short(name), map(_short, known)) or did_you_mean(name, known)
-    raise EngineError(f"no execution provider {name!r}{hint} in {build} ({listed})")
+    raise EngineError(f"no execution provider {quoted(name)}{hint} in {build} ({listed})")
 
 
 def queues_work(provider: str) -> bool:

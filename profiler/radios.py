@@ -9,7 +9,7 @@ import yaml
 from profiler.configs import CONFIGS
 from profiler.energy import Radio
 from profiler.errors import RadioError
-from protocol.text import did_you_mean
+from protocol.text import did_you_mean, quoted
 
 __all__ = ["load_radio", "radio_names"]
 
@@ -30,7 +30,7 @@ def load_radio(name: str) -> Radio:
     radios = _read()
     if name not in radios:
         raise RadioError(
-            f"there is no radio {name!r}{did_you_mean(name, sorted(radios))}; "
+            f"there is no radio {quoted(name)}{did_you_mean(name, sorted(radios))}; "
             f"radios: {', '.join(sorted(radios))}"
         )
     fields = radios[name]

@@ -64,7 +64,7 @@ from protocol.messages import (
 from protocol.preprocess import ImagePreprocess
 from protocol.sockets import agent_socket, worker_socket
 from protocol.tensors import Array, Dtype, TensorSpec
-from protocol.text import did_you_mean, one_line
+from protocol.text import did_you_mean, one_line, quoted
 
 __all__ = [
     "CODEC_NAMES",
@@ -131,6 +131,7 @@ __all__ = [
     "paint",
     "parse_address",
     "parse_codec",
+    "quoted",
     "require_pillow",
     "run_command",
     "table",

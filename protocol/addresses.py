@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from protocol.errors import AddressError
-from protocol.text import did_you_mean
+from protocol.text import did_you_mean, quoted
 
 _TRANSPORTS = ("tcp", "ipc", "inproc")
 _TCP = re.compile(r"(?P<host>\[[^\[\]]+\]|[^:\[\]/@?#\s]+):(?P<port>[0-9]+)")
 _TCP_WITHOUT_PORT = re.compile(r"(\[[^\[\]]+\]|[^:\[\]/@?#\s]+):?")
 _IPC_BYTES = 107  # of sun_path on Linux, less the closing zero
+_LONGEST_PLACE = 270  # a host name has up to 253 characters
+_SHOWN_CHARACTERS = 160
 _EXAMPLE = "write tcp://HOST:PORT, for example tcp://127.0.0.1:5555"
 
 
@@ -44,33 +46,39 @@ def parse_address(text: str) -> Address:
     Raises:
         AddressError: The text is no address; the message says how to write one.
     """
+    shown = quoted(text, _SHOWN_CHARACTERS)
     transport, separator, rest = text.partition("://")
     if not separator:
-        raise AddressError(f"address {text!r} names no transport: {_EXAMPLE}")
+        raise AddressError(f"address {shown} names no transport: {_EXAMPLE}")
     if transport not in _TRANSPORTS:
         hint = did_you_mean(transport, _TRANSPORTS)
         raise AddressError(
-            f"address {text!r} has unknown transport {transport!r}{hint}: {_EXAMPLE}"
+            f"address {shown} has unknown transport {quoted(transport, 20)}{hint}: {_EXAMPLE}"
         )
     if not rest:
-        raise AddressError(f"address {text!r} ends after its transport: {_EXAMPLE}")
+        raise AddressError(f"address {shown} ends after its transport: {_EXAMPLE}")
     if transport == "ipc":
         if len(rest.encode()) > _IPC_BYTES:
             raise AddressError(
-                f"address {text!r} has a path of {len(rest.encode())} bytes;"
+                f"address {shown} has a path of {len(rest.encode())} bytes;"
                 f" the system takes {_IPC_BYTES}, use a shorter one"
             )
         return Address("ipc", rest)
+    if len(rest) > _LONGEST_PLACE:
+        raise AddressError(
+            f"address {shown} has {len(rest)} characters after its transport;"
+            f" the limit is {_LONGEST_PLACE}"
+        )
     if transport == "inproc":
         return Address("inproc", rest)
     match = _TCP.fullmatch(rest)
     if match is None:
         if _TCP_WITHOUT_PORT.fullmatch(rest):
-            raise AddressError(f"address {text!r} has no port: {_EXAMPLE}")
-        raise AddressError(f"address {text!r} cannot be read: {_EXAMPLE}")
+            raise AddressError(f"address {shown} has no port: {_EXAMPLE}")
+        raise AddressError(f"address {shown} cannot be read: {_EXAMPLE}")
     port = int(match["port"])
     if port > 65_535:
-        raise AddressError(f"address {text!r} has port {port}; the highest is 65535")
+        raise AddressError(f"address {shown} has port {port}; the highest is 65535")
     return Address("tcp", match["host"].strip("[]"), port)
 
 

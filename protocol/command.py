@@ -112,7 +112,7 @@ def _outcome(
             prepare_streams()
             return main(arguments), ""
     except HeadtailError as error:
-        return EXIT_USER_ERROR, f"error: {one_line(str(error), _LINE_CHARACTERS)}"
+        return EXIT_USER_ERROR, f"error: {error}"
     except Terminated:
         return EXIT_TERMINATED, ""
     except KeyboardInterrupt:

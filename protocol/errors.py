@@ -18,12 +18,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from protocol.text import one_line
+
 if TYPE_CHECKING:
     from protocol.codes import RefusalCode
 
 
+_LONGEST_MESSAGE = 2000
+
+
 class HeadtailError(Exception):
-    """Base of every error that a user can mend; commands print it as one line and exit with 2."""
+    """Base of every error that a user can mend; commands print it and exit with 2.
+
+    Its message is one line of bounded length, whatever a file or a peer put into it.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(one_line(text, _LONGEST_MESSAGE))
 
 
 class UsageError(HeadtailError, ValueError):

@@ -27,6 +27,13 @@ def one_line(text: str, maximum_characters: int | None = None) -> str:
     return line
 
 
+def quoted(text: str, maximum_characters: int = 80) -> str:
+    """Return what somebody gave as a name, in quotes, on one line and of bounded length."""
+    if len(text) > maximum_characters:
+        text = text[: maximum_characters - 1] + "…"
+    return one_line(repr(text))
+
+
 # Control, format (which includes direction overrides), surrogates, line and paragraph separators.
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 

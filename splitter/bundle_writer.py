@@ -16,6 +16,7 @@ from profiler.graph.observation import ObservedTensor
 from profiler.graph.weights import FULL_MODEL_FILE, StoredModel
 from profiler.values import TensorSlot
 from protocol.preprocess import ImagePreprocess
+from protocol.text import quoted
 from splitter.bundle import (
     MANIFEST_FILE,
     PLAN_FILE,
@@ -71,7 +72,7 @@ class BundleContents:
         modes = (plan.device_only, plan.cloud_only)
         weighed = {item.cut: item for item in (*modes, *plan.candidates)}
         if self.cut not in weighed:
-            raise PlanError(f"the plan has no cut {self.cut!r}; it has {', '.join(weighed)}")
+            raise PlanError(f"the plan has no cut {quoted(self.cut)}; it has {', '.join(weighed)}")
         return weighed[self.cut]
 
 

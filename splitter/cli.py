@@ -27,7 +27,7 @@ from profiler.values import TensorSlot
 from protocol.codecs import CODEC_NAMES, Codec, RawCodec, parse_codec
 from protocol.command import CommandParser, run_command, whole_number
 from protocol.console import Progress
-from protocol.text import did_you_mean
+from protocol.text import did_you_mean, quoted
 from splitter.bundle_writer import BundleContents, write_bundle
 from splitter.cuts import Cut, CutSpace
 from splitter.memory import part_memory
@@ -242,7 +242,7 @@ def _tensor_codec(name: str) -> Codec:
         kind = "for pictures" if name.startswith("jpeg") else "unknown"
         hint = did_you_mean(name, _TENSOR_CODECS)
         raise ArgumentTypeError(
-            f"codec {name!r} is {kind}{hint}; tensors take {', '.join(_TENSOR_CODECS)}"
+            f"codec {quoted(name)} is {kind}{hint}; tensors take {', '.join(_TENSOR_CODECS)}"
         )
     return parse_codec(name)
 

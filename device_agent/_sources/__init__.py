@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from device_agent._sources.frames import Frame, Source
 from device_agent._sources.images import PICTURE_SUFFIXES, ImageSource
 from device_agent._sources.synthetic import SyntheticSource
 from device_agent.errors import OptionError, SourceError
-from protocol import SystemClock
+from protocol import SystemClock, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +56,9 @@ def open_source(
             _check_preprocess(preprocess, inputs)
         return SyntheticSource(bundle.planned_inputs or inputs, preprocess, count)
     path = Path(text)
-    if path.is_dir() or (path.exists() and path.suffix.lower() in PICTURE_SUFFIXES):
+    # Unlike those of a path, these say no to a name that no file can have.
+    is_folder, exists = os.path.isdir(text), os.path.exists(text)  # noqa: PTH110, PTH112
+    if is_folder or (exists and path.suffix.lower() in PICTURE_SUFFIXES):
         if preprocess is None:
             raise SourceError(
                 f"{text} holds pictures, but the bundle does not say how the model wants"
@@ -66,10 +69,11 @@ def open_source(
         return ImageSource(path, inputs[0], preprocess, count, clock, notice)
     if path.suffix.lower() == ".npz":
         return ArraySource(path, inputs, count)
-    wrong = (
-        f"source {text!r} is of no kind that is read" if path.exists() else f"no source {text!r}"
+    wrong = "is of no kind that is read" if exists else "does not exist"
+    raise SourceError(
+        f"source {quoted(text)} {wrong}; give a folder of pictures, a picture, a .npz file, or "
+        "'bench'"
     )
-    raise SourceError(f"{wrong}; give a folder of pictures, a picture, a .npz file, or 'bench'")
 
 
 def _check_preprocess(preprocess: ImagePreprocess, inputs: tuple[TensorSlot, ...]) -> None:

@@ -17,7 +17,7 @@ from profiler.errors import FeedError
 from profiler.values import WHOLE_ONLY, TensorSlot
 from protocol.limits import Limits
 from protocol.tensors import Dtype
-from protocol.text import one_line
+from protocol.text import one_line, quoted
 
 Feeds = dict[str, npt.NDArray[np.generic]]
 
@@ -73,7 +73,7 @@ def resolve_feeds(
     unknown = [name for name in dict.fromkeys((*given, *shapes)) if name not in known]
     if unknown:
         raise FeedError(
-            f"the model has no input {', '.join(map(repr, unknown))}; "
+            f"the model has no input {', '.join(map(quoted, unknown))}; "
             f"its inputs are {', '.join(sorted(known))}"
         )
     free = [slot for slot in slots if None in slot.shape and slot.name not in {*given, *shapes}]

@@ -11,7 +11,7 @@ import yaml
 from profiler.configs import CONFIGS
 from profiler.errors import LinkError
 from profiler.links.link import SteadyLink
-from protocol.text import did_you_mean, one_line
+from protocol.text import did_you_mean, quoted
 
 __all__ = ["LinkPreset", "link_preset_names", "load_link_preset"]
 
@@ -78,7 +78,7 @@ def load_link_preset(name: str) -> LinkPreset:
     presets = _read()
     if name not in presets:
         raise LinkError(
-            f"there is no link preset {one_line(name, 40)!r}{did_you_mean(name, presets)}; "
+            f"there is no link preset {quoted(name)}{did_you_mean(name, presets)}; "
             f"presets: {', '.join(sorted(presets))}"
         )
     return presets[name]

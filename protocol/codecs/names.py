@@ -10,7 +10,7 @@ from protocol.codecs.base import Codec, RawCodec
 from protocol.codecs.half import Float16Codec
 from protocol.codecs.jpeg import JpegCodec
 from protocol.errors import CodecError
-from protocol.text import did_you_mean
+from protocol.text import did_you_mean, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,8 @@ def parse_codec(name: str) -> Codec:
     if match := _JPEG.fullmatch(name):
         return JpegCodec(int(match[1]))
     raise CodecError(
-        f"unknown codec {name!r}{did_you_mean(name, CODEC_NAMES)}; known: {', '.join(CODEC_NAMES)}"
+        f"unknown codec {quoted(name)}{did_you_mean(name, CODEC_NAMES)}; "
+        f"known: {', '.join(CODEC_NAMES)}"
     )
 
 

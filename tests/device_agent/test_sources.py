@@ -47,7 +47,10 @@ class TestChoice:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("nowhere", "no source 'nowhere'; give a folder of pictures, a picture, a .npz file"),
+            (
+                "nowhere",
+                "source 'nowhere' does not exist; give a folder of pictures, a picture, a .npz",
+            ),
             ("nowhere.npz", "there is no file nowhere.npz"),
         ],
     )

@@ -78,3 +78,16 @@ def test_hosts_are_resolved_preferring_ipv4(monkeypatch):
 def test_hosts_that_nobody_knows_are_refused(host):
     with pytest.raises(AddressError, match="cannot be resolved"):
         resolve_host(Address("tcp", host, 1), to_bind=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 10**6, "x" * 10**6 + "://a:1", "tcp://" + "x" * 10**6, "tcp://" + "x" * 10**6 + ":1",
+     "tcp://a:" + "1" * 10**6, "ipc://" + "x" * 10**6, "inproc://" + "x" * 10**6],
+)  # fmt: skip
+def test_a_complaint_is_bounded_and_still_says_what_is_wrong(text):
+    with pytest.raises(
+        AddressError, match=r"(: write tcp://HOST|the limit is|system takes)"
+    ) as caught:
+        parse_address(text)
+    assert len(str(caught.value)) < 400

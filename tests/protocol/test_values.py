@@ -116,6 +116,11 @@ class TestErrors:
             assert issubclass(kind, HeadtailError)
             assert kind.__doc__
 
+    def test_a_message_is_one_bounded_line(self):
+        error = HeadtailError("first\nsecond " + "x" * 100_000)
+        assert str(error).startswith("first second xxx")
+        assert len(str(error)) == 2000
+
     def test_the_tree_in_the_docstring_is_the_real_one(self):
         drawn = {}
         path = []
