@@ -92,12 +92,13 @@ def _plan(
     cloud = parse_side(options.cloud, _DEFAULT_CLOUD)
     progress("reading or measuring the link")
     link, codec = parse_link(options.link), options.codec
+    codecs = [codec.name, RawCodec().name]
     progress("loading")
     loaded = load_model(options.model)
     config = find_model_config(options.model, options.model_config)
     feeds, real = feeds_of(options, loaded.graph.inputs)
     for side in (device, cloud):
-        check_side(side, loaded, feeds)
+        check_side(side, loaded, feeds, codecs)
     notes = [] if real else ["Inputs were made up; sizes of encoded tensors need --feed FILE.npz."]
     picture = estimated = None
     if config.preprocess is not None:
@@ -106,7 +107,7 @@ def _plan(
         )
     stored = store_model(loaded, folder)
     progress("trying the model out")
-    observation = observe(stored, feeds, [codec.name, RawCodec().name])
+    observation = observe(stored, feeds, codecs)
     notes.extend(labels_note(config.labels, _outputs(loaded.graph, observation)))
     sides = Sides(stored, observation, progress)
     device_costs, cloud_costs = sides.profile(device), sides.profile(cloud)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,6 +19,7 @@ from profiler.profile import Profile
 from profiler.recording import Recording, check_recording, read_costs, recorded_profile
 from profiler.values import TensorSlot
 from splitter.verification import PartTimer
+from splitter.weighing import codec_speed
 
 LOCAL = "local"
 
@@ -44,16 +45,25 @@ def parse_side(name: str, stand_in: str) -> Side:
     return load_preset(name)
 
 
-def check_side(side: Side, loaded: LoadedModel, feeds: Feeds) -> None:
-    """Refuse costs that do not fit the model, as far as it shows without trying the model out.
+def check_side(side: Side, loaded: LoadedModel, feeds: Feeds, codecs: Iterable[str]) -> None:
+    """Refuse costs that do not fit, as far as it shows without trying the model out.
+
+    Args:
+        side: Where the costs come from.
+        loaded: The model.
+        feeds: Its inputs.
+        codecs: Names of those that will be used.
 
     Raises:
         ProfileError: They are of another model or shape, or lack nodes of it.
+        PlanError: They lack a codec.
     """
     if isinstance(side, Profile):
         shapes = [TensorSlot(name, str(feed.dtype), feed.shape) for name, feed in feeds.items()]
         side.require(loaded.identity, shapes)
         side.require_nodes([node.name for node in loaded.graph.regular])
+        for codec in codecs:
+            codec_speed(side, codec)
     elif isinstance(side, Recording):
         check_recording(side, loaded)
 

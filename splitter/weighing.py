@@ -228,9 +228,9 @@ class Weighing:
         encode = sending = decode = 0.0
         for tensor in tensors:
             raw = _raw_bytes(tensor)
-            encode += _speed(device, tensor.codec).encode_ms(raw)
+            encode += codec_speed(device, tensor.codec).encode_ms(raw)
             sending += (tensor.bytes + _TENSOR_BYTES) * 8 / (link.uplink_mbps * 1e3)
-            decode += _speed(cloud, tensor.codec).decode_ms(raw)
+            decode += codec_speed(cloud, tensor.codec).decode_ms(raw)
         return encode, sending, decode
 
     def _result_ms(self, name: str) -> float:
@@ -249,7 +249,9 @@ class Weighing:
     def _result_codec_ms(self, name: str) -> float:
         device, cloud, raw = self._situation.device, self._situation.cloud, RawCodec().name
         size_bytes = self._situation.tensors[name].raw_bytes
-        return _speed(cloud, raw).encode_ms(size_bytes) + _speed(device, raw).decode_ms(size_bytes)
+        return codec_speed(cloud, raw).encode_ms(size_bytes) + codec_speed(device, raw).decode_ms(
+            size_bytes
+        )
 
 
 def _power(device: Profile) -> DevicePower | None:
@@ -262,7 +264,12 @@ def _raw_bytes(tensor: CrossingTensor) -> int:
     return TensorSpec(tensor.name, tensor.dtype, tensor.shape).raw_bytes
 
 
-def _speed(profile: Profile, codec: str) -> CodecSpeed:
+def codec_speed(profile: Profile, codec: str) -> CodecSpeed:
+    """Return how fast a machine encodes and decodes.
+
+    Raises:
+        PlanError: The profile does not say it.
+    """
     try:
         return profile.codecs[codec]
     except KeyError:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,13 @@ import pytest
 
 import splitter
 from profiler.errors import ProfileError
+from profiler.graph.model import load_model
 from profiler.links.presets import link_preset_names
 from profiler.presets import preset_names
 from profiler.testing import fake_profile
 from splitter.bundle import open_bundle
 from splitter.cli import run
+from splitter.errors import PlanError
 from tests.cloud_worker.support import tails
 from tests.cloud_worker.test_server import serve
 from tests.zoo import batch_concat, chain_cnn, loop_state, runtime_operator
@@ -208,6 +211,22 @@ def test_costs_of_another_model_are_refused_before_it_is_tried_out(
     arguments = [str(model), "--device", "pi4", "--link", "20mbps", side, str(path)]
     with pytest.raises(ProfileError, match=message):
         run(arguments)
+
+
+def test_a_codec_that_a_profile_lacks_is_refused_before_the_model_is_tried_out(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("splitter.cli.observe")
+    loaded = load_model(model)
+    costs = {node.name: 1.0 for node in loaded.graph.nodes}
+    inputs = [
+        replace(slot, shape=tuple(axis or 1 for axis in slot.shape)) for slot in loaded.graph.inputs
+    ]
+    profile = fake_profile(costs, model=loaded.identity, inputs=inputs)
+    path = model.with_name("costs.json")
+    path.write_text(json.dumps(profile.to_dict()))
+    with pytest.raises(PlanError, match="does not say how fast the codec 'affine8' is"):
+        run([str(model), "--device", str(path), "--link", "20mbps"])
 
 
 def test_a_model_config_beside_the_model_is_used(model: Path) -> None:
