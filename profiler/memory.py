@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from profiler.engine import EngineOptions
     from profiler.graph.runtime import HeldWeight, RuntimeGraph
 
-__all__ = ["PeakMemory", "predict_peak_memory"]
+__all__ = ["FIXED_BYTES", "NODE_BYTES", "PeakMemory", "predict_peak_memory"]
 
 # Measured with ONNX Runtime 1.32 and glibc 2.36 on x86-64, see docs/decisions/0005.
 # The first session of a process makes 9 to 10 MB of the library's pages resident.
-_FIXED_BYTES = 11_300_000
-_NODE_BYTES = 7_000
+FIXED_BYTES = 11_300_000
+NODE_BYTES = 7_000
 # Of the temporary copies that a rewritten weight needs, half are never filled again.
 _HOLES = 0.5
 # While a weight is rewritten, its mapped pages and another copy or two are there as well.
@@ -77,7 +77,7 @@ def predict_peak_memory(
     taken = buffers(part.steps, part.tensor_bytes, part.results, runtime.fixed_shapes)
     resident = _with_arena if options.arena else _without_arena
     return PeakMemory(
-        overhead_bytes=_FIXED_BYTES + _NODE_BYTES * part.nodes,
+        overhead_bytes=FIXED_BYTES + NODE_BYTES * part.nodes,
         weights_bytes=sum(_held_bytes(weight) for weight in held),
         loading_bytes=max((_loading_bytes(weight) for weight in held), default=0),
         activations_bytes=resident(part.steps, taken),

@@ -37,8 +37,8 @@ from splitter.plan import Plan
 from splitter.planner import make_plan
 from splitter.report import plan_text
 from splitter.sides import LOCAL, Sides, check_side, parse_side, recording_notes
+from splitter.situation import PartTimes, Situation
 from splitter.verification import verified_plan
-from splitter.weighing import PartTimes, Situation
 from splitter.workspace import bundle_workspace
 
 _DEFAULT_CLOUD = "cloud-cpu"
@@ -120,7 +120,7 @@ def _plan(
         device=device_costs,
         cloud=cloud_costs,
         link=link,
-        codec=codec,
+        codecs=(codec,),
         picture=picture,
         notes=(*link.notes, *notes),
         radio=load_radio(link.power) if isinstance(link, SteadyLink) and link.power else None,

@@ -73,6 +73,11 @@ class CutSpace:
         return {name: unit.index for unit in self.units for name in unit.outputs}
 
     @cached_property
+    def unit_of(self) -> dict[str, int]:
+        """Unit that holds each node."""
+        return {name: unit.index for unit in self.units for name in unit.nodes}
+
+    @cached_property
     def needs(self) -> tuple[frozenset[int], ...]:
         """Units whose outputs each unit reads."""
         return tuple(

@@ -12,7 +12,7 @@ from protocol.codecs import JpegCodec
 from protocol.preprocess import ImagePreprocess
 from splitter.errors import PlanError
 from splitter.plan import Candidate
-from splitter.weighing import InputEncoding
+from splitter.situation import InputEncoding
 
 # JPEG at quality 90 of 96 natural-photo crops of 224x224 pixels: 17,992 bytes on average, which is
 # 2.87 bits a pixel (measured with Pillow on EfficientNet-Lite0's calibration crops).

@@ -8,9 +8,9 @@ from typing import Any, Literal
 from profiler.links import Link
 from profiler.values import ModelIdentity
 from splitter.bundle import Decision
+from splitter.wishes import MetricName, Objective, Rule
 
 SCHEMA = 1
-Objective = Literal["latency"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,13 @@ class Prediction:
     The latency runs from the model's inputs being ready on the device to its outputs being there;
     it is the sum of the other times. Sockets and hand-overs between threads count half as
     ``uplink_ms``, half as ``downlink_ms``, in which results are encoded, sent and decoded as well.
-    ``queue_ms`` is 0: the cloud is taken to be idle. ``uplink_bytes`` are those of the message.
+    ``queue_ms`` is what a frame waits for a worker that serves others too. ``uplink_bytes`` and
+    ``downlink_bytes`` are those of the messages. Where there are machines between device and cloud,
+    ``uplink_ms``, ``decode_ms`` and ``downlink_ms`` are of the device's own link, ``edge_ms`` is
+    what those machines compute, and ``edge_link_ms`` all that the links above the first take.
+    ``period_ms`` is the slowest stage of a pipeline, whose name is ``bottleneck``: frames may come
+    so often. ``device_memory_bytes`` are weights, live tensors and the runtime on the device.
+    ``usd_per_1000`` and ``kl_nats`` are ``None`` where prices or losses are not known.
     On a link that varies ``uplink_ms`` and ``downlink_ms`` are expectations over the moments at
     which a frame may come; half of these moments are no worse than ``uplink_p50_ms``, and 95 of 100
     no worse than ``uplink_p95_ms``. Energies are the device's for a lone frame, in millijoules, see
@@ -42,11 +48,26 @@ class Prediction:
     compute_mj: float | None
     radio_mj: float | None
     waiting_mj: float | None
+    edge_ms: float
+    edge_link_ms: float
+    downlink_bytes: int
+    period_ms: float
+    bottleneck: str
+    device_memory_bytes: int
+    usd_per_1000: float | None
+    kl_nats: float | None
+
+    def metric(self, name: MetricName) -> float | None:
+        """Return one of the metrics that can be wished for; ``None`` where it is not known."""
+        if name == "device_memory_mb":
+            return self.device_memory_bytes / 1e6
+        value: float | None = getattr(self, name)
+        return value
 
 
 @dataclass(frozen=True)
 class CrossingTensor:
-    """A tensor that crosses a cut: its codec, and its predicted encoded size in bytes."""
+    """A tensor that crosses a link: its codec, and its predicted encoded size in bytes."""
 
     name: str
     dtype: str
@@ -62,11 +83,14 @@ class Candidate:
     Attributes:
         cut: Its id.
         decision: What choosing it would mean.
-        tensors: What crosses.
+        tensors: What crosses the device's link.
         units: Positions of the graph's units that the device runs.
         device_nodes: How many nodes that are.
         predicted: What it costs.
         verified: Whether its models were timed, as far as they run on this machine.
+        tiers: Tier of each of the graph's units, the device's is 0.
+        onward: What crosses each further link.
+        breaks: The user's rules that it breaks, for people; only baselines break any.
     """
 
     cut: str
@@ -76,6 +100,9 @@ class Candidate:
     device_nodes: int
     predicted: Prediction
     verified: bool = False
+    tiers: tuple[int, ...] = ()
+    onward: tuple[tuple[CrossingTensor, ...], ...] = ()
+    breaks: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping."""
@@ -86,6 +113,7 @@ class Candidate:
             "device_node_count": self.device_nodes,
             "predicted": asdict(self.predicted),
             "verified": self.verified,
+            "breaks": list(self.breaks),
         }
 
 
@@ -121,7 +149,9 @@ class Plan:
 
     Attributes:
         model: What is to be run.
-        objective: What was minimised.
+        objectives: What was minimised, one after the other.
+        objective: The same for people; ``latency`` or another short name where there is one.
+        rules: What the plan had to keep.
         device: Where the head runs.
         cloud: Where the tail runs.
         link: What lies between.
@@ -134,10 +164,15 @@ class Plan:
         candidates: The best ten, best first.
         notes: What a reader should know, one sentence each.
         memory: What the parts of the chosen cut take; ``None`` if it was not predicted.
+        edges: Machines between device and cloud, and the links that lead on from them.
+        edge_nodes: Nodes that the chosen cut runs on each of them, in order.
+        gap: By which part of the objective a better plan may be better; 0 where that is excluded.
     """
 
     model: ModelIdentity
-    objective: Objective
+    objectives: tuple[Objective, ...]
+    objective: str
+    rules: tuple[Rule, ...]
     device: Machine
     cloud: Machine
     link: Link
@@ -150,6 +185,9 @@ class Plan:
     candidates: tuple[Candidate, ...]
     notes: tuple[str, ...]
     memory: PartMemory | None = None
+    edges: tuple[tuple[Machine, Link], ...] = ()
+    edge_nodes: tuple[tuple[str, ...], ...] = ()
+    gap: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping."""
@@ -157,14 +195,23 @@ class Plan:
             "schema": SCHEMA,
             "model": self.model.to_dict(),
             "objective": self.objective,
+            "constraints": [str(rule) for rule in self.rules],
+            "gap": self.gap,
             "device": asdict(self.device),
             "cloud": asdict(self.cloud),
             "link": self.link.to_dict(),
+            "edges": [
+                {"machine": asdict(machine), "link": link.to_dict()} for machine, link in self.edges
+            ],
             "decision": self.chosen.decision,
             "cut": {
                 "id": self.chosen.cut,
                 "tensors": [asdict(tensor) for tensor in self.chosen.tensors],
                 "device_nodes": list(self.device_nodes),
+                "edge_nodes": [list(nodes) for nodes in self.edge_nodes],
+                "onward_tensors": [
+                    [asdict(tensor) for tensor in tensors] for tensors in self.chosen.onward
+                ],
                 "cloud_nodes": list(self.cloud_nodes),
             },
             "predicted": asdict(self.chosen.predicted),

@@ -1,125 +1,200 @@
-"""Decide where to cut. A pure function of profiles, link and observation. Needs onnx and scipy."""
+"""Decide what runs where. A pure function of profiles, links, wishes and observation.
+
+Needs onnx and scipy.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from profiler.profile import Profile
 from profiler.values import WHOLE_ONLY
-from splitter.cuts import CLOUD_ONLY, DEVICE_ONLY, Cut, CutSpace
+from splitter.conflicts import conflict_message
+from splitter.cuts import CLOUD_ONLY, DEVICE_ONLY
 from splitter.errors import PlanError
-from splitter.partitioner import CutCosts, best_split, minimum_cut, prefix_costs_ms
-from splitter.plan import Candidate, Machine, Plan, Prediction
-from splitter.weighing import Situation, Weighing
+from splitter.optimise.min_cut import prefix_costs, with_codecs
+from splitter.optimise.problem import Placement, Problem, is_allowed, violation
+from splitter.optimise.solver import TIME_LIMIT_S, Solution, solve
+from splitter.plan import Candidate, Machine, Plan
+from splitter.planner_notes import plan_notes
+from splitter.problems import Posed, pose
+from splitter.situation import Situation
+from splitter.weighing import Weighing
+from splitter.wishes import Limit, Objective
 
 _CANDIDATES = 10
+_DIGITS = 9  # values that agree in so many are equally good
+_SLACK = 1e-6
 
 
-def make_plan(situation: Situation) -> Plan:
-    """Return the plan of least latency.
+def make_plan(situation: Situation, time_limit_s: float = TIME_LIMIT_S) -> Plan:
+    """Return the best plan by what the user wishes.
 
-    The best cut and the best split are exact for the profiles' costs; the other candidates are cuts
-    between neighbours in topological order. What was timed counts instead of the profiles.
+    It is exact for the profiles' costs; the other candidates are cuts between neighbours in
+    topological order, and the best that runs something on both sides. What was timed counts instead
+    of the profiles.
 
     Raises:
-        PlanError: The model's inputs cannot be sent, or a cost is not a cost.
+        PlanError: The model's inputs cannot be sent, a cost is not a cost, a wish names what there
+            is not, or no plan keeps all rules.
     """
     space = situation.space
     if not space.units or not space.graph.inputs:
         raise PlanError(f"{situation.model.name} computes nothing from inputs; there is no split")
-    nothing = space.legal(frozenset())
-    if nothing is None:
+    if space.legal(frozenset()) is None:
         names = space.unsendable.intersection((*space.graph.input_names, *space.graph.outputs))
         what = f"{min(names)[:80]!r}, by its type or size" if names else "so many tensors"
         raise PlanError(f"{what}: {WHOLE_ONLY}")
-    weighed = Weighing(situation)
-    cuts = {cut.id: cut for cut in _short_list(space, weighed.costs)}
-    ranked = sorted(
-        (weighed.candidate(cut) for cut in cuts.values()),
-        key=lambda candidate: candidate.predicted.latency_ms,
-    )
-    by_id = {candidate.cut: candidate for candidate in ranked}
-    chosen = cuts[ranked[0].cut]
-    device = [name for index in sorted(chosen.units) for name in space.units[index].nodes]
-    on_device = set(device)
+    weighing = Weighing(situation)
+    posed = pose(weighing, situation.wishes.rules)
+    best = best_solution(posed, time_limit_s)
+    if best is None:
+        raise PlanError(conflict_message(weighing, time_limit_s))
+    found = {item.cut: item for item in _short_list(weighing, posed, best, time_limit_s)}
+    ranked = sorted(found.values(), key=lambda item: rank(item, situation.wishes.objectives))
+    kept = [item for item in ranked if not item.breaks]
+    chosen = kept[0]
     return Plan(
         model=situation.model,
-        objective="latency",
+        objectives=situation.wishes.objectives,
+        objective=situation.wishes.objective_text,
+        rules=situation.wishes.rules,
         device=_machine(situation.device),
         cloud=_machine(situation.cloud),
         link=situation.link,
-        chosen=ranked[0],
-        device_nodes=tuple(device),
-        cloud_nodes=tuple(node.name for node in space.graph.regular if node.name not in on_device),
-        device_only=by_id[DEVICE_ONLY],
-        cloud_only=by_id[CLOUD_ONLY],
-        best_split=next((item for item in ranked if item.decision == "split"), None),
-        candidates=tuple(ranked[:_CANDIDATES]),
-        notes=(*situation.notes, *_notes(situation, ranked)),
+        chosen=chosen,
+        device_nodes=_nodes(situation, chosen, 0),
+        cloud_nodes=_nodes(situation, chosen, len(situation.profiles) - 1),
+        device_only=found[DEVICE_ONLY],
+        cloud_only=found[CLOUD_ONLY],
+        best_split=next((item for item in kept if item.decision == "split"), None),
+        candidates=tuple(kept[:_CANDIDATES]),
+        notes=(*situation.notes, *plan_notes(situation, ranked, chosen)),
+        edges=tuple((_machine(hop.profile), hop.onward) for hop in situation.middle),
+        edge_nodes=tuple(
+            _nodes(situation, chosen, tier + 1) for tier in range(len(situation.middle))
+        ),
+        gap=best.gap,
     )
 
 
-def _short_list(space: CutSpace, costs: CutCosts) -> Iterable[Cut]:
-    """The optimum, the best split, the two pure modes, and enough of the best prefixes."""
-    totals = prefix_costs_ms(space, costs)
-    ranked = sorted(range(len(totals)), key=totals.__getitem__)[: _CANDIDATES + 2]
-    for end in {*ranked, 0, len(space.units)}:
-        cut = space.legal(frozenset(range(end)))
-        if cut is not None and math.isfinite(totals[end]):
-            yield cut
-    yield minimum_cut(space, costs)
-    split = best_split(space, costs)
+def best_solution(posed: Posed, time_limit_s: float) -> Solution | None:
+    """Return the best of the problems; ``None`` where no placement keeps the rules."""
+    found = [solve(problem, time_limit_s) for problem in posed.problems]
+    return min(filter(None, found), key=lambda item: item.values, default=None)
+
+
+def rank(candidate: Candidate, objectives: Sequence[Objective]) -> tuple[float, ...]:
+    """Return what orders candidates: their values by each objective, least first."""
+    values = []
+    for objective in objectives:
+        total = 0.0
+        for name, weight in objective.weights.items():
+            value = candidate.predicted.metric(name)
+            total += math.inf if value is None else weight * value
+        values.append(float(f"{total:.{_DIGITS}g}"))
+    return tuple(values)
+
+
+def _short_list(
+    weighing: Weighing, posed: Posed, best: Solution, time_limit_s: float
+) -> Iterator[Candidate]:
+    """The two whole modes, enough of the best prefixes, the best split, and the optimum."""
+    for placement in posed.baselines:
+        yield weighing.candidate(placement, list(_broken(weighing, placement)))
+    for placement in _best_prefixes(posed.problems[0]):
+        candidate = weighing.candidate(placement)
+        fits = violation(posed.problems[0], placement) <= _SLACK
+        if fits and not list(_exceeded(weighing.situation, candidate)):
+            yield candidate
+    split = _best_split(posed.problems[0], time_limit_s)
     if split is not None:
-        yield split
+        yield weighing.candidate(split.placement)
+    yield weighing.candidate(best.placement)
+
+
+def _best_prefixes(problem: Problem) -> Iterator[Placement]:
+    """The best cuts after each unit, between device and cloud, by the first goal."""
+    metrics = list(problem.goal_metrics)
+    last = problem.tier_count - 1
+    totals = np.maximum.reduce(
+        [prefix_costs(problem.flow, metric, problem.allowed, 0, last) for metric in metrics]
+    )
+    for end in np.argsort(totals, kind="stable")[: _CANDIDATES + 2].tolist():
+        if math.isfinite(totals[end]):
+            tiers = np.where(np.arange(problem.flow.unit_count) < end, 0, last)
+            yield with_codecs(tiers, metrics[0], problem.allowed)
+
+
+def _best_split(problem: Problem, time_limit_s: float) -> Solution | None:
+    """The best placement that runs something on the device and something above it.
+
+    Some unit that needs no other is on the device then, and some unit that no other needs is above
+    it, so the best one is found by pinning each of the former, and where that pulls everything
+    down, each of the latter as well.
+    """
+    found: list[Solution] = []
+    problem = replace(problem, goals=problem.goals[:1])
+    for source in problem.flow.sources.tolist():
+        units = problem.allowed.units.copy()
+        units[1:, source] = False
+        one = replace(problem, allowed=replace(problem.allowed, units=units))
+        solution = solve(one, time_limit_s)
+        if solution is None:
+            continue
+        if solution.placement.tiers.max() > 0:
+            found.append(solution)
+            continue
+        for sink in problem.flow.sinks.tolist():
+            pinned = units.copy()
+            pinned[0, sink] = False
+            both = replace(problem, allowed=replace(problem.allowed, units=pinned))
+            solution = solve(both, time_limit_s)
+            if solution is not None:
+                found.append(solution)
+    return min(found, key=lambda item: item.values, default=None)
+
+
+def _broken(weighing: Weighing, placement: Placement) -> Iterator[str]:
+    """The rules that a baseline breaks."""
+    candidate = weighing.candidate(placement)
+    for rule in weighing.situation.wishes.rules:
+        if isinstance(rule, Limit):
+            continue
+        (problem, *_) = pose(weighing, [rule]).problems
+        if not is_allowed(problem, without_picture(weighing, placement)):
+            yield str(rule)
+    yield from _exceeded(weighing.situation, candidate)
+
+
+def without_picture(weighing: Weighing, placement: Placement) -> Placement:
+    """Return a placement in which the picture travels as a tensor."""
+    picture = weighing.picture_codec if weighing.situation.picture is not None else -2
+    return replace(placement, codecs=np.where(placement.codecs == picture, 0, placement.codecs))
+
+
+def _exceeded(situation: Situation, candidate: Candidate) -> Iterator[str]:
+    for rule in situation.wishes.rules:
+        if isinstance(rule, Limit):
+            value = candidate.predicted.metric(rule.metric)
+            if value is None or value > rule.most * (1 + _SLACK):
+                yield str(rule)
 
 
 def _machine(profile: Profile) -> Machine:
     return Machine(profile.label, profile.kind, profile.engine.threads, profile.uncertainty)
 
 
-def _notes(situation: Situation, ranked: list[Candidate]) -> Iterable[str]:
-    chosen = ranked[0]
-    if chosen.decision != "device":
-        lossy = sorted({tensor.codec for tensor in chosen.tensors} - {"raw"})
-        if lossy:
-            yield f"Fidelity of {', '.join(lossy)} was not measured; the answer may change."
-    sending = next((item for item in ranked if item.predicted.uplink_bytes), None)
-    if sending is not None and sending.predicted.uplink_p95_ms != sending.predicted.uplink_ms:
-        sent = sending.predicted
-        yield (
-            f"The link varies: for {sending.cut!r} the uplink takes {sent.uplink_ms:.1f} ms in "
-            f"expectation, up to {sent.uplink_p50_ms:.1f} ms for half of the frames and up to "
-            f"{sent.uplink_p95_ms:.1f} ms for 95 of 100."
-        )
-    radio = situation.radio
-    if radio is not None and radio.tail_ms:
-        yield (
-            f"Energies are of a lone frame: {radio.tail_mw * radio.tail_ms / 1e3:,.0f} mJ of the "
-            f"radio's go into the {radio.tail_ms / 1e3:.1f} s for which it stays awake afterwards."
-        )
-    rival = next((item for item in ranked[1:] if item.decision != chosen.decision), None)
-    band = max(situation.device.uncertainty, situation.cloud.uncertainty)
-    if rival is not None and _could_flip(chosen.predicted, rival.predicted, situation):
-        yield (
-            f"Within the uncertainty of the costs (up to {band:.0%}) {rival.decision!r} may win "
-            f"over {chosen.decision!r}: {rival.predicted.latency_ms:.1f} ms against "
-            f"{chosen.predicted.latency_ms:.1f} ms."
-        )
+def _nodes(situation: Situation, candidate: Candidate, tier: int) -> tuple[str, ...]:
+    """The nodes that a candidate runs on a tier, in order."""
+    space = situation.space
+    units = [unit for unit in space.units if candidate.tiers[unit.index] == tier]
+    return _in_order(space.graph.position, (name for unit in units for name in unit.nodes))
 
 
-def _could_flip(chosen: Prediction, rival: Prediction, situation: Situation) -> bool:
-    """Whether some costs within both profiles' bands make the rival the better one.
-
-    Device times scale together, and so do cloud times, so it is enough to look at the corners.
-    """
-    for device_sign in (-1, 1):
-        for cloud_sign in (-1, 1):
-            device = device_sign * situation.device.uncertainty
-            cloud = cloud_sign * situation.cloud.uncertainty
-            gap = rival.latency_ms - chosen.latency_ms
-            gap += device * (rival.device_ms - chosen.device_ms)
-            gap += cloud * (rival.cloud_ms - chosen.cloud_ms)
-            if gap < 0:
-                return True
-    return False
+def _in_order(position: dict[str, int], names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(names, key=position.__getitem__))

@@ -18,8 +18,8 @@ from profiler.presets import Preset, load_preset, predict_profile
 from profiler.profile import Profile
 from profiler.recording import Recording, check_recording, read_costs, recorded_profile
 from profiler.values import TensorSlot
+from splitter.tensors import codec_speed
 from splitter.verification import PartTimer
-from splitter.weighing import codec_speed
 
 LOCAL = "local"
 

@@ -20,7 +20,7 @@ from splitter.errors import CutError
 from splitter.extraction import Tensors, write_head, write_tail
 from splitter.plan import Plan
 from splitter.planner import make_plan
-from splitter.weighing import PartTimes, Situation
+from splitter.situation import PartTimes, Situation
 
 _SCHEDULE = Schedule(most=60, budget_s=2.0)
 

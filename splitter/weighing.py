@@ -1,95 +1,43 @@
-"""What each cut costs in one situation: profiles, link, codecs, and what was timed. Pure.
+"""What each placement costs in one situation: profiles, links, codecs, and what was timed. Pure.
 
-Needs onnx and scipy, through the cuts and the partitioner.
+Needs onnx and scipy, through the cuts and the solver.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
 
-from profiler.energy import DevicePower, FrameBytes, FrameTimes, Radio, frame_energy
-from profiler.graph.observation import ObservedTensor
-from profiler.links import Link, TransferTime
-from profiler.profile import CodecSpeed, Profile
-from profiler.values import ModelIdentity
-from protocol.codecs import Codec, RawCodec
-from protocol.tensors import TensorSpec
+import numpy as np
+from numpy.typing import NDArray
+
+from profiler.energy import FrameBytes, FrameTimes, frame_energy
+from profiler.links import TransferTime
+from protocol.codecs import RawCodec
 from splitter.bundle import Decision
-from splitter.cuts import CLOUD_ONLY, DEVICE_ONLY, Cut, CutSpace
-from splitter.errors import PlanError
-from splitter.partitioner import CutCosts
+from splitter.cuts import CLOUD_ONLY, DEVICE_ONLY
+from splitter.optimise.min_cut import with_codecs
+from splitter.optimise.problem import (
+    NO_CODEC,
+    Allowed,
+    Footprint,
+    Memory,
+    Metric,
+    Placement,
+    crossing,
+    footprint,
+    memory_bytes,
+)
+from splitter.optimise.queueing import Queue
 from splitter.plan import Candidate, CrossingTensor, Prediction
-
-# Bytes around the payloads: the request's frames and header, and what each tensor adds to it,
-# as protocol.message_bytes counts them; rounded up.
-_REQUEST_BYTES = 64
-_TENSOR_BYTES = 96
-
-
-@dataclass(frozen=True)
-class InputEncoding:
-    """A picture as the cloud-only mode sends it.
-
-    Attributes:
-        tensor: The model input that the cloud makes from the picture.
-        codec: How the picture travels.
-        bytes: Its size.
-        shape: Height, width and channels of the picture.
-    """
-
-    tensor: str
-    codec: str
-    bytes: int
-    shape: tuple[int, int, int]
-
-
-@dataclass(frozen=True)
-class PartTimes:
-    """How long the models of a cut were seen to run; ``None`` where a profile must say it.
-
-    Attributes:
-        device_ms: The head on the device.
-        cloud_ms: The tail in the cloud.
-    """
-
-    device_ms: float | None
-    cloud_ms: float | None
-
+from splitter.pricing import Pricing, device_power
+from splitter.residence import device_memory
+from splitter.situation import PartTimes, Situation
 
 _NOT_TIMED = PartTimes(None, None)
-
-
-@dataclass(frozen=True)
-class Situation:
-    """Everything that a plan is decided from.
-
-    Attributes:
-        model: What is to be run.
-        space: Its legal cuts.
-        tensors: What was seen of each tensor.
-        device: Costs on the device.
-        cloud: Costs in the cloud.
-        link: What lies between.
-        codec: How tensors travel.
-        picture: How cloud-only sends a picture, if the model's input is one.
-        notes: What a reader of the plan should know of the inputs.
-        timed: What was seen of the models of some cuts, by the cuts' ids.
-        radio: What the device's radio draws, if that is known.
-    """
-
-    model: ModelIdentity
-    space: CutSpace
-    tensors: Mapping[str, ObservedTensor]
-    device: Profile
-    cloud: Profile
-    link: Link
-    codec: Codec
-    picture: InputEncoding | None = None
-    notes: tuple[str, ...] = ()
-    timed: Mapping[str, PartTimes] = field(default_factory=dict)
-    radio: Radio | None = None
+_RAW = RawCodec().name
 
 
 def decision_of(cut_id: str) -> Decision:
@@ -100,87 +48,132 @@ def decision_of(cut_id: str) -> Decision:
 
 
 class Weighing:
-    """Costs of units and tensors in one situation."""
+    """Costs of placements in one situation."""
 
     def __init__(self, situation: Situation) -> None:
-        self._situation = situation
-        space, link = situation.space, situation.link
-        names = {*space.readers, *space.graph.outputs}
-        self._crossing = {
-            name: self._crossing_tensor(name) for name in names if name not in space.unsendable
-        }
-        # Each side does half of what its whole exchange over loopback takes; half of it on the way
-        # there, half on the way back.
-        self._exchange_ms = (situation.device.exchange_ms + situation.cloud.exchange_ms) / 2
-        empty_ms = link.uplink_ms(_REQUEST_BYTES) + link.downlink_ms(_REQUEST_BYTES)
-        self.costs = CutCosts(
-            device_ms=[situation.device.cost_of(unit.nodes) for unit in space.units],
-            cloud_ms=[situation.cloud.cost_of(unit.nodes) for unit in space.units],
-            transfer_ms={
-                name: self._transfer_ms(name) if name in self._crossing else math.inf
-                for name in space.readers
-            },
-            result_ms={name: self._result_ms(name) for name in space.graph.outputs},
-            cloud_fixed_ms=situation.cloud.overhead_ms + empty_ms + self._exchange_ms,
-            device_fixed_ms=situation.device.overhead_ms,
+        self.situation = situation
+        self.pricing = Pricing(situation)
+        self.flow = self.pricing.flow
+        self._names = ["\0".join(unit.nodes) for unit in situation.space.units]
+        self._node_counts = np.array([len(unit.nodes) for unit in situation.space.units])
+
+    @cached_property
+    def queue(self) -> Queue:
+        """How frames wait for the worker."""
+        load = self.situation.wishes.load
+        return Queue("cloud_ms", load.factor, load.frames_per_worker_s / 1e3, {"latency_ms": 1.0})
+
+    @cached_property
+    def memory(self) -> Memory:
+        """What the device holds."""
+        return device_memory(self.pricing)
+
+    def cut_id(self, tiers: NDArray[np.int64]) -> str:
+        """Return the id of a placement: a digest of the names of the nodes on each lower tier."""
+        highest = len(self.situation.profiles) - 1
+        if (tiers == 0).all():
+            return DEVICE_ONLY
+        if (tiers == highest).all():
+            return CLOUD_ONLY
+        names = "\1".join(
+            "\0".join(self._names[unit] for unit in np.flatnonzero(tiers == tier))
+            for tier in range(highest)
+        )
+        return f"cut-{hashlib.sha256(names.encode()).hexdigest()[:8]}"
+
+    def placement_of(self, units: Collection[int]) -> Placement:
+        """Return the cut that runs these units on the device and all others in the cloud.
+
+        Tensors travel in the codec that is the fastest for each; pictures as tensors.
+        """
+        tiers = np.full(self.flow.unit_count, len(self.situation.profiles) - 1, dtype=np.int64)
+        tiers[list(units)] = 0
+        usable = np.repeat(self.pricing.tensors.usable[None], len(self.situation.links), axis=0)
+        nowhere = np.ones((0, 0), dtype=bool)
+        return with_codecs(tiers, self.pricing.latency_ms, Allowed(nowhere, usable, nowhere))
+
+    def candidate(self, placement: Placement, breaks: Sequence[str] = ()) -> Candidate:
+        """Return a placement with what it costs."""
+        tiers = placement.tiers
+        device = np.flatnonzero(tiers == 0)
+        cut_id = self.cut_id(tiers)
+        crossings = [self._crossing(placement, link) for link in range(len(self.situation.links))]
+        return Candidate(
+            cut=cut_id,
+            decision=decision_of(cut_id),
+            tensors=crossings[0],
+            units=frozenset(device.tolist()),
+            device_nodes=int(self._node_counts[device].sum()),
+            predicted=self._prediction(placement, self.situation.timed.get(cut_id, _NOT_TIMED)),
+            verified=cut_id in self.situation.timed,
+            tiers=tuple(tiers.tolist()),
+            onward=tuple(crossings[1:]),
+            breaks=tuple(breaks),
         )
 
-    def candidate(self, cut: Cut) -> Candidate:
-        """Return a cut with what it costs; cloud-only takes the cheaper of tensor and picture."""
-        tensors = tuple(self._crossing[name] for name in cut.frontier)
-        plain = self._candidate(cut, tensors)
-        picture = self._situation.picture
-        if cut.id != CLOUD_ONLY or picture is None or picture.tensor not in cut.frontier:
-            return plain
-        others = (tensor for tensor in tensors if tensor.name != picture.tensor)
-        sent = CrossingTensor(picture.tensor, "uint8", picture.shape, picture.codec, picture.bytes)
-        encoded = self._candidate(cut, (sent, *others))
-        return min(plain, encoded, key=lambda item: item.predicted.latency_ms)
+    def _crossing(self, placement: Placement, link: int) -> tuple[CrossingTensor, ...]:
+        tensors = self.pricing.tensors
+        sent = np.flatnonzero(crossing(self.flow, placement.tiers, link)).tolist()
+        picture = self.situation.picture
+        found = []
+        for number in sent:
+            codec = int(placement.codecs[link, number])
+            name = tensors.names[number]
+            size = round(float(tensors.encoded_bytes[number, codec]))
+            if picture is not None and number == tensors.picture and codec == self.picture_codec:
+                found.append(CrossingTensor(name, "uint8", picture.shape, picture.codec, size))
+                continue
+            seen = self.situation.tensors[name]
+            carrier = tensors.codecs[number][codec]
+            found.append(CrossingTensor(name, seen.slot.dtype, seen.shape, carrier, size))
+        return tuple(sorted(found, key=lambda tensor: tensor.name))
 
-    def _candidate(self, cut: Cut, tensors: tuple[CrossingTensor, ...]) -> Candidate:
-        space, situation = self._situation.space, self._situation
-        device_nodes = [name for index in cut.units for name in space.units[index].nodes]
-        on_device = set(device_nodes)
-        cloud_nodes = [node.name for node in space.graph.regular if node.name not in on_device]
-        encode_ms = decode_ms = exchange_ms = downlink_ms = 0.0
-        uplink = TransferTime(0.0, 0.0, 0.0)
-        uplink_bytes = result_bytes = 0
-        if cloud_nodes:
+    @property
+    def picture_codec(self) -> int:
+        """Number of the codec that carries the picture."""
+        return len(self.pricing.tensors.codecs[0]) - 1
+
+    def _prediction(self, placement: Placement, times: PartTimes) -> Prediction:
+        situation, tiers = self.situation, placement.tiers
+        used = footprint(self.flow, placement)
+        parts = {name: used.value(metric) for name, metric in self._parts.items()}
+        device_ms = parts["device"] if times.device_ms is None else times.device_ms
+        cloud_ms = parts["cloud"] if times.cloud_ms is None else times.cloud_ms
+        queue_ms = self.queue.wait_ms(cloud_ms)
+        encode_ms, decode_ms = parts["encode"], parts["decode"]
+        uplink_bytes, downlink_bytes = round(parts["up bytes"]), round(parts["down bytes"])
+        uplink, exchange_ms = TransferTime(0.0, 0.0, 0.0), 0.0
+        downlink_ms = 0.0
+        if tiers.max() > 0:
             # Times on the link are those of whole messages: only where rates never change are they
-            # the sums of the costs above.
-            encode_ms, _, decode_ms = self._sums(tensors)
-            exchange_ms = self._exchange_ms / 2
-            uplink_bytes = _REQUEST_BYTES + sum(tensor.bytes + _TENSOR_BYTES for tensor in tensors)
+            # the sums that the solver adds up.
+            exchange_ms = self.pricing.exchange_ms(0) / 2
             uplink = situation.link.uplink_time(uplink_bytes)
-            result_bytes = _REQUEST_BYTES + sum(self._result_bytes(name) for name in cut.results)
-            downlink_ms = situation.link.downlink_ms(result_bytes) + exchange_ms
-            downlink_ms += math.fsum(self._result_codec_ms(name) for name in cut.results)
+            downlink_ms = situation.link.downlink_ms(downlink_bytes) + exchange_ms
+            downlink_ms += parts["result codec"]
+        edge_ms, edge_link_ms = parts.get("edge", 0.0), parts.get("edge link", 0.0)
         uplink_ms = uplink.expected_ms + exchange_ms
-        border = self._border_bytes(cut.frontier)
-        times = situation.timed.get(cut.id, _NOT_TIMED)
-        device_ms = times.device_ms
-        if device_ms is None:
-            device_ms = situation.device.run_ms(device_nodes, border)
-        cloud_ms = times.cloud_ms
-        if cloud_ms is None:
-            cloud_ms = situation.cloud.run_ms(cloud_nodes, border)
-        parts = (device_ms, encode_ms, uplink_ms, decode_ms, cloud_ms, downlink_ms)
-        latency_ms = math.fsum(parts)
+        lowest = (device_ms, encode_ms, uplink_ms, queue_ms, decode_ms, cloud_ms, downlink_ms)
+        latency_ms = math.fsum((*lowest, edge_ms, edge_link_ms))
+        fps = situation.wishes.load.fps
         energy = frame_energy(
-            FrameTimes(device_ms + encode_ms, latency_ms),
-            FrameBytes(uplink_bytes, result_bytes),
-            _power(situation.device),
+            FrameTimes(device_ms + encode_ms, latency_ms, None if fps is None else 1000 / fps),
+            FrameBytes(uplink_bytes, downlink_bytes),
+            device_power(situation.device),
             situation.radio,
             situation.link,
         )
-        predicted = Prediction(
+        bottleneck, period_ms = self._slowest(
+            used, device_ms - parts["device"], cloud_ms - parts["cloud"]
+        )
+        return Prediction(
             latency_ms=latency_ms,
             device_ms=device_ms,
             encode_ms=encode_ms,
             uplink_ms=uplink_ms,
             uplink_p50_ms=uplink.p50_ms + exchange_ms,
             uplink_p95_ms=uplink.p95_ms + exchange_ms,
-            queue_ms=0.0,
+            queue_ms=queue_ms,
             decode_ms=decode_ms,
             cloud_ms=cloud_ms,
             downlink_ms=downlink_ms,
@@ -189,92 +182,87 @@ class Weighing:
             compute_mj=energy.compute_mj,
             radio_mj=energy.radio_mj,
             waiting_mj=energy.waiting_mj,
-        )
-        return Candidate(
-            cut=cut.id,
-            decision=decision_of(cut.id),
-            tensors=tensors,
-            units=cut.units,
-            device_nodes=len(device_nodes),
-            predicted=predicted,
-            verified=cut.id in situation.timed,
-        )
-
-    def _crossing_tensor(self, name: str) -> CrossingTensor:
-        seen = self._situation.tensors[name]
-        spec = TensorSpec(name, seen.slot.dtype, seen.shape)
-        codec = self._situation.codec.resolve(spec)
-        size = seen.encoded_bytes.get(codec.name)
-        if size is None:
-            size = codec.max_encoded_bytes(spec)
-        return CrossingTensor(name, seen.slot.dtype, seen.shape, codec.name, size)
-
-    def _transfer_ms(self, name: str) -> float:
-        """What one tensor adds to a cut that it crosses, on both sides and between them."""
-        border = self._border_bytes([name])
-        borders_ms = sum(
-            side.border_ms(border) for side in (self._situation.device, self._situation.cloud)
-        )
-        return math.fsum((*self._sums([self._crossing[name]]), borders_ms))
-
-    def _border_bytes(self, frontier: Iterable[str]) -> int:
-        """Size of what the device makes and hands over; any run takes in its inputs."""
-        maker = self._situation.space.maker
-        return sum(self._situation.tensors[name].raw_bytes for name in frontier if name in maker)
-
-    def _sums(self, tensors: Iterable[CrossingTensor]) -> tuple[float, float, float]:
-        """Time to encode, to send at the effective rate and to decode, without the round trip."""
-        device, cloud, link = self._situation.device, self._situation.cloud, self._situation.link
-        encode = sending = decode = 0.0
-        for tensor in tensors:
-            raw = _raw_bytes(tensor)
-            encode += codec_speed(device, tensor.codec).encode_ms(raw)
-            sending += (tensor.bytes + _TENSOR_BYTES) * 8 / (link.uplink_mbps * 1e3)
-            decode += codec_speed(cloud, tensor.codec).decode_ms(raw)
-        return encode, sending, decode
-
-    def _result_ms(self, name: str) -> float:
-        """Time to encode a result in the cloud, send it without loss, and decode it."""
-        if name not in self._crossing:
-            return math.inf
-        sending_ms = self._result_bytes(name) * 8 / (self._situation.link.downlink_mbps * 1e3)
-        return sending_ms + self._result_codec_ms(name)
-
-    def _result_bytes(self, name: str) -> int:
-        seen = self._situation.tensors[name]
-        raw = RawCodec()
-        spec = TensorSpec(name, seen.slot.dtype, seen.shape)
-        return seen.encoded_bytes.get(raw.name, raw.max_encoded_bytes(spec)) + _TENSOR_BYTES
-
-    def _result_codec_ms(self, name: str) -> float:
-        device, cloud, raw = self._situation.device, self._situation.cloud, RawCodec().name
-        size_bytes = self._situation.tensors[name].raw_bytes
-        return codec_speed(cloud, raw).encode_ms(size_bytes) + codec_speed(device, raw).decode_ms(
-            size_bytes
+            edge_ms=edge_ms,
+            edge_link_ms=edge_link_ms,
+            downlink_bytes=downlink_bytes,
+            period_ms=period_ms,
+            bottleneck=bottleneck,
+            device_memory_bytes=round(memory_bytes(self.memory, tiers)),
+            usd_per_1000=self._usd(used, cloud_ms - parts["cloud"]),
+            kl_nats=self._loss(used),
         )
 
+    @cached_property
+    def _parts(self) -> dict[str, Metric]:
+        pricing = self.pricing
+        parts = {
+            "device": pricing.device_ms,
+            "cloud": pricing.cloud_ms,
+            "encode": pricing.encode_ms(0),
+            "decode": pricing.decode_ms(0),
+            "up bytes": pricing.up_bytes(0),
+            "down bytes": pricing.down_bytes(0),
+            "result codec": pricing.result_codec_ms(0, up=True).plus(
+                pricing.result_codec_ms(0, up=False)
+            ),
+        }
+        middle = range(1, len(self.situation.profiles) - 1)
+        if middle:
+            parts["edge"] = _total(pricing.runs_ms(tier) for tier in middle)
+            parts["edge link"] = _total(pricing.link_ms(tier) for tier in middle)
+        return parts
 
-def _power(device: Profile) -> DevicePower | None:
-    if device.idle_w is None or device.busy_w is None:
-        return None
-    return DevicePower(device.idle_w, device.busy_w)
+    @cached_property
+    def _stages(self) -> dict[str, Metric]:
+        return self.pricing.stages()
+
+    def _slowest(self, used: Footprint, device_ms: float, cloud_ms: float) -> tuple[str, float]:
+        """The slowest stage; and what was seen longer, on the device and in the cloud."""
+        load = self.situation.wishes.load
+        times = {name: used.value(stage) for name, stage in self._stages.items()}
+        times["stage device"] += device_ms
+        times["stage cloud"] += cloud_ms * load.devices / load.workers
+        name = max(times, key=times.__getitem__)
+        return name.removeprefix("stage "), times[name]
+
+    def _usd(self, used: Footprint, cloud_ms: float) -> float | None:
+        """The price of 1,000 frames, with what the cloud was seen to take longer."""
+        prices = self.situation.wishes.prices
+        if prices is None:
+            return None
+        return used.value(self._money) + cloud_ms * prices.cloud_usd_per_hour / 3600
+
+    @cached_property
+    def _money(self) -> Metric:
+        return self.pricing.usd_per_1000()
+
+    def _loss(self, used: Footprint) -> float | None:
+        """The sum of the losses of what crosses; ``None`` where one was not measured."""
+        known, tensors = self.situation.fidelity_kl, self.pricing.tensors
+        total = 0.0
+        for numbers, codecs in used.sent:
+            for number, codec in zip(numbers.tolist(), codecs.tolist(), strict=True):
+                name, carrier = tensors.names[number], tensors.codecs[number][codec]
+                if carrier != _RAW:
+                    if (name, carrier) not in known:
+                        return None
+                    total += known[name, carrier]
+        return total
 
 
-def _raw_bytes(tensor: CrossingTensor) -> int:
-    return TensorSpec(tensor.name, tensor.dtype, tensor.shape).raw_bytes
+def whole_on(weighing: Weighing, tier: int, codecs: NDArray[np.int64]) -> Placement:
+    """Return the placement of everything on one tier."""
+    return Placement(np.full(weighing.flow.unit_count, tier, dtype=np.int64), codecs)
 
 
-def codec_speed(profile: Profile, codec: str) -> CodecSpeed:
-    """Return how fast a machine encodes and decodes.
+def no_codecs(weighing: Weighing) -> NDArray[np.int64]:
+    """Return codecs of a placement that sends nothing."""
+    shape = (len(weighing.situation.links), weighing.flow.tensor_count)
+    return np.full(shape, NO_CODEC, dtype=np.int64)
 
-    Raises:
-        PlanError: The profile does not say it.
-    """
-    try:
-        return profile.codecs[codec]
-    except KeyError:
-        known = ", ".join(sorted(profile.codecs)) or "none"
-        raise PlanError(
-            f"the profile {profile.label!r} does not say how fast the codec {codec!r} is "
-            f"(it knows {known}); profile the machine again"
-        ) from None
+
+def _total(metrics: Iterable[Metric]) -> Metric:
+    first, *rest = metrics
+    for metric in rest:
+        first = first.plus(metric)
+    return first

@@ -47,6 +47,14 @@ class Dataflow:
         return tensors, np.array(flat, dtype=np.int64)
 
     @cached_property
+    def last_readers(self) -> NDArray[np.int64]:
+        """The last unit that reads each tensor; -1 where none does."""
+        last = np.full(self.tensor_count, -1, dtype=np.int64)
+        tensors, readers = self.reads
+        np.maximum.at(last, tensors, readers)
+        return last
+
+    @cached_property
     def edges(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """All pairs of a unit and one that reads what it makes, each pair once."""
         tensors, readers = self.reads

@@ -96,9 +96,7 @@ def prefix_costs(flow: Dataflow, metric: Metric, allowed: Allowed, lower: int, u
     units = np.arange(flow.unit_count)
     add(units + 1, np.full(flow.unit_count, end), table.units[lower])
     add(np.zeros(flow.unit_count, dtype=np.int64), units + 1, table.units[upper])
-    last = np.full(flow.tensor_count, -1)
-    tensors, readers = flow.reads
-    np.maximum.at(last, tensors, readers)
+    last = flow.last_readers
     read = np.flatnonzero(last >= 0)
     fed = flow.maker_array == FED
     for link in range(upper):

@@ -275,16 +275,17 @@ class _Model:
         below = [self._below[0][group] for group in contraction.group.tolist()]
         used = self._use_tier(0)
         base: Row = {}
-        for size, users in zip(memory.weight_bytes, memory.weight_users, strict=True):
-            held = self._variables.add()
-            for unit in users:
-                self.at_most({below[unit]: 1.0, held: -1.0}, 0.0)
-            base[held] = size
+        held = [self._variables.add() for _ in memory.weight_bytes]
+        for weight, unit in zip(
+            memory.used_weights.tolist(), memory.using_units.tolist(), strict=True
+        ):
+            self.at_most({below[unit]: 1.0, held[weight]: -1.0}, 0.0)
+            base[held[weight]] = float(memory.weight_bytes[weight])
         # Where nothing runs here, nothing is held: then the rows must not bind.
         slack = float(memory.tensor_bytes.sum()) + memory.fixed_bytes
         room = self._problem.memory_limit_bytes - memory.fixed_bytes
         sent = self._sent_by_number(contraction)
-        last = [max(readers, default=-1) for readers in memory.flow.readers]
+        last = memory.flow.last_readers.tolist()
         ends = {*last, memory.flow.unit_count - 1}
         for unit in sorted(ends - {-1}):  # elsewhere nothing is dropped: the next holds no less
             row, constant = dict(base), 0.0

@@ -82,14 +82,16 @@ class Memory:
         flow: The units, in the order in which they run.
         tensor_bytes: Of each tensor.
         weight_bytes: Of each weight; a weight that several units use is held once.
-        weight_users: Units that use each weight.
+        used_weights: All pairs of a weight and a unit that uses it: the weights.
+        using_units: The units of these pairs.
         fixed_bytes: What running anything takes.
     """
 
     flow: Dataflow
     tensor_bytes: Costs
-    weight_bytes: tuple[float, ...]
-    weight_users: tuple[tuple[int, ...], ...]
+    weight_bytes: Costs
+    used_weights: NDArray[np.int64]
+    using_units: NDArray[np.int64]
     fixed_bytes: float = 0.0
 
 
@@ -152,6 +154,14 @@ class Problem:
         """How many tiers there are."""
         return len(self.allowed.units)
 
+    @property
+    def goal_metrics(self) -> tuple[Metric, ...]:
+        """What the first goal adds up, or takes the largest of."""
+        goal = self.goals[0]
+        if isinstance(goal, Sum):
+            return (self.table(goal),)
+        return tuple(self.metrics[name] for name in goal.metrics)
+
     def table(self, goal: Sum) -> Metric:
         """Return a weighted sum as one metric."""
         parts = [self.metrics[name].weighted(weight) for name, weight in goal.weights.items()]
@@ -182,18 +192,50 @@ def _made_at_most(flow: Dataflow, tiers: NDArray[np.int64], tier: int) -> NDArra
     return made
 
 
+@dataclass(frozen=True)
+class Footprint:
+    """What a placement uses.
+
+    Attributes:
+        tiers: The tier of each unit.
+        used: Tiers that run anything.
+        sent: Numbers of the tensors that cross each link, and of their codecs.
+        returned: Numbers of the results that come back over each link.
+    """
+
+    tiers: NDArray[np.int64]
+    used: NDArray[np.int64]
+    sent: tuple[tuple[NDArray[np.int64], NDArray[np.int64]], ...]
+    returned: tuple[NDArray[np.int64], ...]
+
+    def value(self, metric: Metric) -> float:
+        """Return what the placement costs by one metric."""
+        total = metric.units[self.tiers, np.arange(len(self.tiers))].sum()
+        total += metric.tiers[self.used].sum()
+        for link, (tensors, codecs) in enumerate(self.sent):
+            if self.used[-1] > link:
+                total += metric.links[link]
+                total += metric.tensors[link, tensors, codecs].sum()
+                total += metric.results[link, self.returned[link]].sum()
+        return float(total)
+
+
+def footprint(flow: Dataflow, placement: Placement) -> Footprint:
+    """Return what a placement uses."""
+    tiers = placement.tiers
+    links = range(placement.codecs.shape[0])
+    sent = [np.flatnonzero(crossing(flow, tiers, link)) for link in links]
+    return Footprint(
+        tiers,
+        np.unique(tiers),
+        tuple((numbers, placement.codecs[link, numbers]) for link, numbers in enumerate(sent)),
+        tuple(np.flatnonzero(returning(flow, tiers, link)) for link in links),
+    )
+
+
 def metric_value(flow: Dataflow, metric: Metric, placement: Placement) -> float:
     """Return what a placement costs by one metric."""
-    tiers = placement.tiers
-    total = float(metric.units[tiers, np.arange(flow.unit_count)].sum())
-    used = set(tiers.tolist())
-    total += float(sum(metric.tiers[tier] for tier in used))
-    for link in range(metric.links.shape[0]):
-        sent = np.flatnonzero(crossing(flow, tiers, link))
-        total += float(metric.tensors[link, sent, placement.codecs[link, sent]].sum())
-        total += float(metric.results[link, returning(flow, tiers, link)].sum())
-        total += float(metric.links[link]) if max(used, default=0) > link else 0.0
-    return total
+    return footprint(flow, placement).value(metric)
 
 
 def value_of(problem: Problem, name: str, placement: Placement) -> float:
@@ -227,20 +269,18 @@ def memory_bytes(memory: Memory, tiers: NDArray[np.int64]) -> float:
     flow, here = memory.flow, tiers == 0
     if not here.any():
         return 0.0
-    weights = math.fsum(
-        size
-        for size, users in zip(memory.weight_bytes, memory.weight_users, strict=True)
-        if here[list(users)].any()
-    )
-    sent = crossing(flow, tiers, 0) if tiers.max() > 0 else np.zeros(flow.tensor_count, dtype=bool)
+    held = np.unique(memory.used_weights[here[memory.using_units]])
+    weights = float(memory.weight_bytes[held].sum())
+    made = flow.maker_array
+    mine = np.flatnonzero((made == FED) | here[made])
+    stays = np.zeros(flow.tensor_count, dtype=bool)
+    stays[list(flow.results)] = True
+    if tiers.max() > 0:
+        stays |= crossing(flow, tiers, 0)
+    last = np.where(stays, flow.unit_count - 1, np.maximum(flow.last_readers, made))
     change = np.zeros(flow.unit_count + 1)
-    for tensor, (maker, readers) in enumerate(zip(flow.makers, flow.readers, strict=True)):
-        if maker != FED and not here[maker]:
-            continue
-        stays = sent[tensor] or tensor in flow.results
-        last = flow.unit_count - 1 if stays else max(readers, default=maker)
-        change[max(maker, 0)] += memory.tensor_bytes[tensor]
-        change[last + 1] -= memory.tensor_bytes[tensor]
+    np.add.at(change, np.maximum(made[mine], 0), memory.tensor_bytes[mine])
+    np.add.at(change, last[mine] + 1, -memory.tensor_bytes[mine])
     alive = np.cumsum(change[:-1])
     return memory.fixed_bytes + weights + float(alive[here].max())
 

@@ -28,8 +28,9 @@ from profiler.timing import Schedule
 from protocol.codecs import parse_codec
 from protocol.console import table
 from splitter.cuts import Cut, CutSpace
+from splitter.situation import PartTimes, Situation
 from splitter.verification import PartTimer
-from splitter.weighing import PartTimes, Situation, Weighing
+from splitter.weighing import Weighing
 
 ROOT = Path(__file__).resolve().parents[2]
 NETWORKS = (
@@ -111,7 +112,7 @@ def measured(path: Path) -> Network:
         device=profile,
         cloud=profile,
         link=SteadyLink(20, 20, 10),
-        codec=parse_codec("affine8"),
+        codecs=(parse_codec("affine8"),),
     )
     return Network(
         path.stem,
@@ -125,7 +126,10 @@ def errors(
 ) -> Iterator[float]:
     weighing = Weighing(situation)
     for cut in cuts:
-        predicted, seen = weighing.candidate(cut).predicted, times[cut.id]
+        predicted, seen = (
+            weighing.candidate(weighing.placement_of(cut.units)).predicted,
+            times[cut.id],
+        )
         if seen.device_ms and seen.cloud_ms:
             yield predicted.device_ms / seen.device_ms - 1
             yield predicted.cloud_ms / seen.cloud_ms - 1
@@ -151,6 +155,10 @@ def loss(
         situation.space.cut(()),
         situation.space.cut(range(len(situation.space.units))),
     ]
-    chosen = min(all_cuts, key=lambda cut: by_prediction.candidate(cut).predicted.latency_ms)
-    costs = {cut.id: by_measurement.candidate(cut).predicted.latency_ms for cut in all_cuts}
+    chosen = min(all_cuts, key=lambda cut: latency_ms(by_prediction, cut))
+    costs = {cut.id: latency_ms(by_measurement, cut) for cut in all_cuts}
     return costs[chosen.id] / min(costs.values()) - 1
+
+
+def latency_ms(weighing: Weighing, cut: Cut) -> float:
+    return weighing.candidate(weighing.placement_of(cut.units)).predicted.latency_ms

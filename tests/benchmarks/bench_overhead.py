@@ -85,7 +85,8 @@ def small_bundles(folder: Path) -> dict[str, Bundle]:
             prepared = prepare_file(path, feeds, workspace)
             situation = situation_of(prepared, codec)
             cut = next(cut for cut in prepared.space.all_cuts() if cut.frontier == ("b",))
-            split = Weighing(situation).candidate(cut)
+            weighing = Weighing(situation)
+            split = weighing.candidate(weighing.placement_of(cut.units))
             plan = replace(make_plan(situation), best_split=split)
             contents = BundleContents(
                 plan, prepared.space, prepared.observation.tensors, prepared.feeds

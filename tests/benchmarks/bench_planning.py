@@ -22,7 +22,7 @@ from protocol.codecs import parse_codec
 from protocol.console import table
 from splitter.cuts import CutSpace
 from splitter.planner import make_plan
-from splitter.weighing import Situation
+from splitter.situation import Situation
 
 ROOT = Path(__file__).resolve().parents[2]
 GOES = 20
@@ -61,7 +61,7 @@ def row(path: Path) -> list[str]:
                 device=device,
                 cloud=cloud,
                 link=SteadyLink(20, 20, 10),
-                codec=parse_codec("affine8"),
+                codecs=(parse_codec("affine8"),),
             )
         )
         times_ms.append((time.perf_counter() - started) * 1e3)

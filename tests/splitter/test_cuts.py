@@ -12,7 +12,6 @@ from profiler.graph.graph import Graph, Node
 from profiler.values import TensorSlot
 from splitter.cuts import CutSpace
 from splitter.errors import CutError
-from splitter.partitioner import CutCosts, minimum_cut
 from tests.splitter.graphs import spaces
 
 
@@ -101,6 +100,3 @@ def test_no_more_tensors_cross_than_a_message_carries() -> None:
     space = small_space(*wide, joined, outputs=("y",))
     assert space.legal(frozenset(range(300))) is None
     assert space.legal(frozenset(range(200))) is not None
-    free = dict.fromkeys(space.readers, 0.0)
-    costs = CutCosts([0.0] * 300 + [100.0], [1.0] * 300 + [0.0], free, {"y": 0.0})
-    assert minimum_cut(space, costs).id == "device"

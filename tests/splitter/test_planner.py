@@ -18,10 +18,11 @@ from profiler.values import ModelIdentity, TensorSlot
 from protocol.codecs import parse_codec
 from splitter.cuts import CutSpace
 from splitter.errors import PlanError
-from splitter.partitioner import cut_cost_ms
+from splitter.optimise.problem import Placement, metric_value
 from splitter.planner import make_plan
 from splitter.report import plan_text
-from splitter.weighing import InputEncoding, Situation, Weighing
+from splitter.situation import InputEncoding, Situation
+from splitter.weighing import Weighing
 from tests.splitter.graphs import spaces
 from tests.splitter.helpers import Prepared, prepare
 from tests.zoo import resnet_toy, string_inside
@@ -61,8 +62,13 @@ def situations(draw: st.DrawFn) -> Situation:
         link=SteadyLink(
             draw(st.floats(0.1, 1000)), draw(st.floats(0.1, 1000)), draw(st.floats(0, 50))
         ),
-        codec=parse_codec(draw(st.sampled_from(["raw", "affine8"]))),
+        codecs=(parse_codec(draw(st.sampled_from(["raw", "affine8"]))),),
     )
+
+
+def every_placement(weighing: Weighing) -> list[Placement]:
+    """Every legal cut between device and cloud, tensors in their only codec."""
+    return [weighing.placement_of(cut.units) for cut in weighing.situation.space.all_cuts()]
 
 
 @settings(max_examples=200, deadline=None)
@@ -75,17 +81,19 @@ def test_the_plan_is_the_best_of_all_cuts(situation: Situation) -> None:
         return
     plan = make_plan(situation)
     weighing = Weighing(situation)
-    every = [weighing.candidate(cut) for cut in space.all_cuts()]
+    placements = every_placement(weighing)
+    every = [weighing.candidate(placement) for placement in placements]
     splits = [item.predicted.latency_ms for item in every if item.decision == "split"]
     assert (plan.best_split is None) == (not splits)
     if plan.best_split is not None:
         assert plan.best_split.predicted.latency_ms == pytest.approx(min(splits), rel=1e-4)
     best = min(candidate.predicted.latency_ms for candidate in every)
     assert plan.chosen.predicted.latency_ms == pytest.approx(best, rel=1e-5)
-    for cut in space.all_cuts():
+    latency = weighing.pricing.latency_ms
+    for placement, candidate in zip(placements, every, strict=True):
         # What is optimised is what is reported.
-        told = weighing.candidate(cut).predicted.latency_ms
-        assert cut_cost_ms(space, cut, weighing.costs) == pytest.approx(told, abs=1e-9)
+        told = candidate.predicted.latency_ms
+        assert metric_value(weighing.flow, latency, placement) == pytest.approx(told, abs=1e-9)
 
 
 @settings(max_examples=100, deadline=None)
@@ -121,7 +129,7 @@ def situation_of(prepared: Prepared, codec: str = "affine8") -> Situation:
         device=profile("slow", dict.fromkeys(names, 10.0)),
         cloud=profile("fast", dict.fromkeys(names, 1.0)),
         link=SteadyLink(20, 20, 10),
-        codec=parse_codec(codec),
+        codecs=(parse_codec(codec),),
     )
 
 

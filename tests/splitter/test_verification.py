@@ -15,8 +15,8 @@ from profiler.values import TensorSlot
 from splitter.cuts import Cut
 from splitter.errors import CutError
 from splitter.planner import make_plan
+from splitter.situation import PartTimes
 from splitter.verification import PartTimer, verified_plan
-from splitter.weighing import PartTimes
 from tests import zoo
 from tests.splitter.helpers import prepare
 from tests.splitter.test_planner import toy

@@ -90,15 +90,13 @@ def random_allowed(source: np.random.Generator, flow: Dataflow, shape: Shape) ->
 
 
 def random_memory(source: np.random.Generator, flow: Dataflow) -> Memory:
-    users = tuple(
-        tuple(sorted({int(unit) for unit in source.integers(0, flow.unit_count, 2)}))
-        for _ in range(int(source.integers(0, 4)))
-    )
+    weights = int(source.integers(0, 4))
     return Memory(
         flow=flow,
         tensor_bytes=_costs(source, (flow.tensor_count,)),
-        weight_bytes=tuple(float(source.integers(0, 9)) for _ in users),
-        weight_users=users,
+        weight_bytes=source.integers(0, 9, weights).astype(float),
+        used_weights=np.repeat(np.arange(weights), 2),
+        using_units=source.integers(0, flow.unit_count, 2 * weights),
         fixed_bytes=float(source.integers(0, 3)),
     )
 
