@@ -42,7 +42,7 @@ class BundleContents:
     """What goes into a bundle besides the model.
 
     Attributes:
-        plan: The decision; its best split is written, chosen or not.
+        plan: The decision; its best split and its family are written, chosen or not.
         space: The legal cuts of the model.
         tensors: What was seen of each tensor.
         feeds: Inputs on which the parts must agree with the whole.
@@ -70,7 +70,7 @@ class BundleContents:
         if self.cut is None:
             return plan.chosen
         modes = (plan.device_only, plan.cloud_only)
-        weighed = {item.cut: item for item in (*modes, *plan.candidates)}
+        weighed = {item.cut: item for item in (*modes, *plan.family_candidates, *plan.candidates)}
         if self.cut not in weighed:
             raise PlanError(f"the plan has no cut {quoted(self.cut)}; it has {', '.join(weighed)}")
         return weighed[self.cut]
@@ -133,11 +133,10 @@ def _run_repeatably(engine: Engine, stored: StoredModel, feeds: Feeds) -> Mappin
 
 
 def _splits(plan: Plan, chosen: Candidate) -> list[Candidate]:
-    """The splits a bundle carries: the best one, chosen or not, and that which is to be run."""
-    both = [] if plan.best_split is None else [plan.best_split]
-    if chosen.decision == "split" and chosen not in both:
-        both.append(chosen)
-    return both
+    """The splits a bundle carries: the best, that which is to be run, and the plan's family."""
+    best = [] if plan.best_split is None else [plan.best_split]
+    splits = (item for item in (*best, chosen, *plan.family_candidates) if item.decision == "split")
+    return list({item.cut: item for item in splits}.values())
 
 
 def _tolerance(outputs: Any) -> float:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from profiler.links import Link
 from profiler.values import ModelIdentity
 from splitter.bundle import Decision
 from splitter.wishes import MetricName, Objective, Rule
+
+if TYPE_CHECKING:
+    from splitter.family import Family
+    from splitter.policy import Policy
 
 SCHEMA = 1
 
@@ -167,6 +171,9 @@ class Plan:
         edges: Machines between device and cloud, and the links that lead on from them.
         edge_nodes: Nodes that the chosen cut runs on each of them, in order.
         gap: By which part of the objective a better plan may be better; 0 where that is excluded.
+        family: The cuts that are best in latency for other links and loads.
+        family_candidates: What each of them costs now, in the same order.
+        policies: How well cuts are chosen while the link follows its trace, if it does.
     """
 
     model: ModelIdentity
@@ -188,6 +195,9 @@ class Plan:
     edges: tuple[tuple[Machine, Link], ...] = ()
     edge_nodes: tuple[tuple[str, ...], ...] = ()
     gap: float = 0.0
+    family: Family | None = None
+    family_candidates: tuple[Candidate, ...] = ()
+    policies: tuple[Policy, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping."""
@@ -222,5 +232,7 @@ class Plan:
             "best_split": None if self.best_split is None else self.best_split.to_dict(),
             "candidates": [candidate.to_dict() for candidate in self.candidates],
             "memory": None if self.memory is None else asdict(self.memory),
+            "family": None if self.family is None else self.family.to_dict(),
+            "policies": [policy.to_dict() for policy in self.policies],
             "notes": list(self.notes),
         }

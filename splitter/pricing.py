@@ -212,7 +212,8 @@ class Pricing:
         for link, between in enumerate(self.situation.links):
             up = self.up_bytes(link).weighted(8e-3 / between.uplink_mbps)
             down = self.down_bytes(link).weighted(8e-3 / between.downlink_mbps)
-            found[f"stage link {link} up"], found[f"stage link {link} down"] = up, down
+            name = "link" if link == 0 else f"{names[link]} link"
+            found[f"stage {name} up"], found[f"stage {name} down"] = up, down
         return found
 
     def message_tensors(self) -> dict[str, Metric]:

@@ -18,6 +18,7 @@ from profiler.timing import FineClock, Schedule, time_runs
 from splitter.cuts import CLOUD_ONLY, DEVICE_ONLY, Cut
 from splitter.errors import CutError
 from splitter.extraction import Tensors, write_head, write_tail
+from splitter.optimise.solver import TIME_LIMIT_S
 from splitter.plan import Plan
 from splitter.planner import make_plan
 from splitter.situation import PartTimes, Situation
@@ -25,7 +26,12 @@ from splitter.situation import PartTimes, Situation
 _SCHEDULE = Schedule(most=60, budget_s=2.0)
 
 
-def verified_plan(situation: Situation, time_cut: Callable[[Cut], PartTimes], most: int) -> Plan:
+def verified_plan(
+    situation: Situation,
+    time_cut: Callable[[Cut], PartTimes],
+    most: int,
+    time_limit_s: float = TIME_LIMIT_S,
+) -> Plan:
     """Return the plan of least latency after timing the splits that lead it.
 
     Of both whole modes the profiles already hold times. The leader is timed until the leader is one
@@ -35,13 +41,14 @@ def verified_plan(situation: Situation, time_cut: Callable[[Cut], PartTimes], mo
         situation: What the plan is decided from.
         time_cut: Times the models of a split.
         most: How many splits to time at most.
+        time_limit_s: When a solver gives up.
 
     Raises:
         PlanError: See :func:`splitter.planner.make_plan`.
     """
     whole = dict.fromkeys((DEVICE_ONLY, CLOUD_ONLY), PartTimes(None, None))
     situation = replace(situation, timed=whole)
-    plan = make_plan(situation)
+    plan = make_plan(situation, time_limit_s)
     for _ in range(most):
         leading = (plan.chosen, *([plan.best_split] if plan.best_split else []), *plan.candidates)
         units = next((item.units for item in leading if not item.verified), None)
@@ -49,7 +56,7 @@ def verified_plan(situation: Situation, time_cut: Callable[[Cut], PartTimes], mo
             break
         cut = situation.space.cut(units)
         situation = replace(situation, timed={**situation.timed, cut.id: time_cut(cut)})
-        plan = make_plan(situation)
+        plan = make_plan(situation, time_limit_s)
     return plan
 
 
