@@ -50,7 +50,7 @@ def load_model(path: Path | str) -> LoadedModel:
         ModelError: No such file, not an ONNX model, or one that cannot be split.
     """
     path = Path(path)
-    proto = _read(path)
+    proto = read_model(path)
     try:
         identity = ModelIdentity(_readable(path.stem), _digest(path, proto))
         renamed = normalise(proto)
@@ -68,7 +68,12 @@ def _readable(name: str) -> str:
     return os.fsencode(name).decode("utf-8", errors="replace")
 
 
-def _read(path: Path) -> onnx.ModelProto:
+def read_model(path: Path) -> onnx.ModelProto:
+    """Read a model file as it is, without its external weights.
+
+    Raises:
+        ModelError: No such file, or not an ONNX model.
+    """
     try:
         data = read_file(path, _LARGEST_BYTES)
     except IsADirectoryError:

@@ -11,7 +11,7 @@ from typing import BinaryIO
 import onnx
 
 from profiler.errors import ModelError
-from profiler.graph.model import LoadedModel, external_entry
+from profiler.graph.model import LoadedModel, external_entry, external_file
 from profiler.graph.normalise import walk_graphs
 
 WEIGHTS_FILE = "weights.bin"
@@ -62,7 +62,7 @@ def store_model(loaded: LoadedModel, folder: Path) -> StoredModel:
                 _store_tensor(loaded, tensor, stream)
     for tensor in _inline_tensors(proto):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            tensor.raw_data = b"".join(_external_chunks(loaded, tensor))
+            tensor.raw_data = b"".join(external_chunks(loaded.path, tensor))
             tensor.data_location = onnx.TensorProto.DEFAULT
             del tensor.external_data[:]
     stored = StoredModel(loaded, folder, proto)
@@ -105,7 +105,7 @@ def _store_tensor(loaded: LoadedModel, tensor: onnx.TensorProto, stream: BinaryI
     stream.write(b"\0" * (-stream.tell() % _ALIGNMENT_BYTES))
     offset = stream.tell()
     if external:
-        for chunk in _external_chunks(loaded, tensor):
+        for chunk in external_chunks(loaded.path, tensor):
             stream.write(chunk)
     else:
         stream.write(tensor.raw_data)
@@ -146,24 +146,29 @@ def weight_bytes(tensor: onnx.TensorProto) -> int:
     return elements * onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
 
 
-def _external_chunks(loaded: LoadedModel, tensor: onnx.TensorProto) -> Iterator[bytes]:
+def external_chunks(model: Path, tensor: onnx.TensorProto) -> Iterator[bytes]:
+    """Yield the bytes of a weight that lies outside the model file, piece by piece.
+
+    Raises:
+        ModelError: It leaves the model's folder, or does not lie where it should.
+    """
     entry = external_entry(tensor)
-    path = loaded.external_file(str(entry.get("location", "")))
+    path = external_file(model, str(entry.get("location", "")))
     size = path.stat().st_size
     try:
         offset = int(entry.get("offset", "0"))
         declared = int(entry.get("length", "0"))
     except ValueError:
-        raise ModelError(f"{loaded.path}: weight {tensor.name!r} has no valid position") from None
+        raise ModelError(f"{model}: weight {tensor.name!r} has no valid position") from None
     length = weight_bytes(tensor)
     if declared not in {0, length}:  # 0 and absent both mean that the shape says it
         raise ModelError(
-            f"{loaded.path}: weight {tensor.name!r} takes {length} bytes by its shape, "
+            f"{model}: weight {tensor.name!r} takes {length} bytes by its shape, "
             f"but {declared} are declared"
         )
     if offset < 0 or length < 0 or offset + length > size:
         raise ModelError(
-            f"{loaded.path}: weight {tensor.name!r} ends at byte {offset + length} of "
+            f"{model}: weight {tensor.name!r} ends at byte {offset + length} of "
             f"{path.name}, which has {size}; the weights file is truncated"
         )
     with path.open("rb") as source:
@@ -172,7 +177,7 @@ def _external_chunks(loaded: LoadedModel, tensor: onnx.TensorProto) -> Iterator[
             chunk = source.read(min(length, _CHUNK_BYTES))
             if not chunk:
                 raise ModelError(
-                    f"{loaded.path}: {path.name} became shorter while it was read; "
+                    f"{model}: {path.name} became shorter while it was read; "
                     "run again when nothing writes to it"
                 )
             length -= len(chunk)

@@ -279,7 +279,7 @@ class TestExternalWeights:
         set_external_data(tensor, "w.data")
         tensor.ClearField("raw_data")
         loaded = load_model(save(proto, tmp_path))
-        chunks = weights._external_chunks(loaded, loaded.proto.graph.initializer[0])
+        chunks = weights.external_chunks(loaded.path, loaded.proto.graph.initializer[0])
         next(chunks)
         os.truncate(tmp_path / "w.data", 1 << 16)
         with pytest.raises(ModelError, match=r"w\.data became shorter while it was read"):
