@@ -58,7 +58,7 @@ class Compiler:
             for value in graph.input
             if value.name not in weights
         ]
-        return self._program(graph, Scope({}), inputs, [HOST] * len(graph.output))
+        return self._program(graph, Scope({}), inputs, None)
 
     def _input_home(self, value: onnx.ValueInfoProto) -> torch.device:
         """Single whole numbers and lists of them often say a shape or a choice."""
@@ -82,8 +82,9 @@ class Compiler:
         graph: onnx.GraphProto,
         scope: Scope,
         inputs: Iterable[tuple[str, torch.device]],
-        output_homes: Sequence[torch.device],
+        output_homes: Sequence[torch.device] | None,
     ) -> Program:
+        """Compile one graph; without wanted memories, outputs stay where they are made."""
         slots = tuple((scope.new_slot(name, home), home) for name, home in inputs)
         for tensor in graph.initializer:
             try:
@@ -94,6 +95,8 @@ class Compiler:
                 scope.new_slot(tensor.name, self._device)
         _forget_unread_outputs(graph)
         steps = [step for node in graph.node for step in self._steps(node, scope)]
+        if output_homes is None:
+            output_homes = [scope.homes.get(value.name, HOST) for value in graph.output]
         outputs = tuple(
             (scope.slot(value.name, home), home)
             for value, home in zip(graph.output, output_homes, strict=True)

@@ -71,10 +71,16 @@ def _full_lengths(window: Window, lengths: list[int], kernel: list[int]) -> list
 def _pads(
     window: Window, full: list[int], lengths: list[int], extra: list[int], wanted: list[int] | None
 ) -> Pads:
-    """What is cut off: as given, or what leads to the wanted length; SAME wants input x stride."""
+    """What is cut off: as given, or what leads to the wanted length; SAME wants input x stride.
+
+    Raises:
+        ValueError: SAME would have to add instead, as ONNX says, which ONNX Runtime does not do.
+    """
     rank = len(full)
     if wanted is None and window.auto_pad.startswith("SAME"):
         wanted = [n * step for n, step in zip(lengths, window.steps(rank), strict=True)]
+        if any(goal > n + more for goal, n, more in zip(wanted, full, extra, strict=True)):
+            raise ValueError(f"auto_pad={window.auto_pad} with strides longer than the kernel")
     if wanted is None:
         return window.padding(lengths, [1] * rank)
     pads = []

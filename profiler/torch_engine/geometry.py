@@ -71,12 +71,24 @@ class Window:
         if self.auto_pad == "NOTSET":
             assert self.pads is not None  # noqa: S101 (for mypy)
             return list(zip(self.pads[:rank], self.pads[rank:], strict=True))
-        pads = []
-        spans = zip(lengths, self.reach(kernel), self.steps(rank), strict=True)
-        for length, reach, step in spans:
-            total = max((math.ceil(length / step) - 1) * step + reach - length, 0)
-            pads.append(halves(total, self.auto_pad == "SAME_UPPER"))
-        return pads
+        totals = self._same_totals(lengths, kernel)
+        return [halves(max(total, 0), self.auto_pad == "SAME_UPPER") for total in totals]
+
+    def check_reach(self, lengths: Sequence[int], kernel: Sequence[int]) -> None:
+        """Refuse SAME where strides leave input behind the last window.
+
+        Raises:
+            ValueError: They do. Then ONNX Runtime shifts AveragePool, does not run MaxPool, and
+                computes Conv as if nothing were to be padded.
+        """
+        if self.auto_pad.startswith("SAME") and min(self._same_totals(lengths, kernel)) < 0:
+            raise ValueError(f"auto_pad={self.auto_pad} with strides longer than the window")
+
+    def _same_totals(self, lengths: Sequence[int], kernel: Sequence[int]) -> list[int]:
+        spans = zip(lengths, self.reach(kernel), self.steps(len(kernel)), strict=True)
+        return [
+            (math.ceil(length / step) - 1) * step + reach - length for length, reach, step in spans
+        ]
 
 
 def halves(total: int, upper: bool) -> tuple[int, int]:

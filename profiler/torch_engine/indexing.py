@@ -102,6 +102,9 @@ def _scatter_nd(call: Call) -> Operation:
     return scatter_nd
 
 
+_LARGEST = 2**31 - 1  # and more: what stands for "to the end"
+
+
 @operator("Slice", 1, 13, host=(1, 2, 3, 4))
 def _slice(call: Call) -> Operation:
     """Bounds are attributes before version 10, then inputs; steps may run backwards."""
@@ -123,9 +126,19 @@ def _slice(call: Call) -> Operation:
 
 
 def _slice_axis(x: torch.Tensor, axis: int, start: int, end: int, step: int) -> torch.Tensor:
-    """One axis, by Python's own rules for slices, which are ONNX's."""
+    """One axis. Unlike Python, ONNX lets a walk backwards that starts before 0 start at 0.
+
+    Raises:
+        ValueError: ONNX Runtime has a rule of its own.
+    """
     length = x.shape[axis]
-    picked = range(length)[start : end if step > 0 or end >= -length else None : step]
+    start, end = (bound + length if bound < 0 else bound for bound in (start, end))
+    if step > 0:
+        picked = range(min(max(start, 0), length), min(max(end, 0), length), step)
+    elif end >= _LARGEST:
+        raise ValueError(f"a slice backwards that ends at {end}")
+    else:
+        picked = range(min(max(start, 0), length - 1), min(max(end, -1), length - 1), step)
     index: list[slice] = [slice(None)] * x.dim()
     if not picked:
         index[axis] = slice(0, 0)

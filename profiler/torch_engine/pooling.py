@@ -57,6 +57,7 @@ def _max_pool(call: Call) -> Operation:
         x = inputs[0]
         rank = len(kernel)
         lengths = x.shape[2:]
+        window.check_reach(lengths, kernel)
         pads = window.padding(lengths, kernel)
         counts = _counts(window, kernel, lengths, pads, ceil)
         whole = x.is_floating_point()
@@ -79,6 +80,7 @@ def _average_pool(call: Call) -> Operation:
     def average_pool(inputs: Any) -> torch.Tensor:
         x = inputs[0]
         lengths = x.shape[2:]
+        window.check_reach(lengths, kernel)
         pads = window.padding(lengths, kernel)
         counts = _counts(window, kernel, lengths, pads, ceil)
         fitted = _fitted(window, kernel, lengths, pads, counts)

@@ -63,7 +63,11 @@ class _Layer:
             states: How many kinds of state it has; their starts are inputs from 5 on.
         """
         x, w, r, b, _, *starts = (*inputs, *[None] * 8)[:8]
-        weights = self._fixed or self._arranged(w, r, b)
+        if self._fixed is None:
+            weights = self._arranged(w, r, b)
+        else:
+            # Arranged on the host, when the model was loaded; the first run moves them for good.
+            weights = self._fixed = [weight.to(x.device) for weight in self._fixed]
         if self.layout:
             x = x.transpose(0, 1)
         backwards = self.direction == "reverse"

@@ -36,10 +36,14 @@ def _half_pixel(x: Floats, axis: _Axis) -> Floats:
 
 
 def _symmetric(x: Floats, axis: _Axis) -> Floats:
-    """Half pixels around the true middle, where the target's length was rounded."""
+    """Half pixels around the true middle, where the target's length was rounded.
+
+    Of these alone, ONNX Runtime computes the last part in double precision.
+    """
     adjustment = np.float32(axis.target) / (axis.scale * np.float32(axis.source))
-    middle = np.float32(axis.source) / np.float32(2)
-    return middle * (_ONE - adjustment) + _half_pixel(x, axis)
+    offset = np.float32(axis.source) / np.float32(2) * (_ONE - adjustment)
+    places = offset + (x.astype(np.float64) + 0.5) / np.float64(axis.scale) - 0.5
+    return places.astype(np.float32)
 
 
 def _align_corners(x: Floats, axis: _Axis) -> Floats:
@@ -145,7 +149,7 @@ def _lengths(
     return found
 
 
-def _whole_axes(found: dict[int, _Axis]) -> dict[int, _Axis]:
+def _resized_axes(found: dict[int, _Axis]) -> dict[int, _Axis]:
     """Without the axes that stay as they are."""
     return {n: axis for n, axis in found.items() if axis.scale != 1 or axis.source != axis.target}
 
@@ -195,7 +199,11 @@ def _resized(
         scales = fixed if given is None or not given.numel() else given.tolist()
         sizes = integers_of(inputs[3]) if len(inputs) > 3 and inputs[3] is not None else None
         picked = list(range(x.dim())) if axes is None else axes
-        for number, axis in _whole_axes(_lengths(x, scales, sizes, picked)).items():
+        resized = _resized_axes(_lengths(x, scales, sizes, picked))
+        if resized and all(axis.source == axis.target for axis in resized.values()):
+            # ONNX Runtime then copies, whatever the scales; ONNX takes samples.
+            raise ValueError("scales other than 1 that leave all lengths as they are")
+        for number, axis in resized.items():
             if old_nearest and axis.scale < 1:
                 raise ValueError("Resize of version 10 makes smaller in a way of its own")
             places = _PLACES[place](np.arange(axis.target, dtype=np.float32), axis)
