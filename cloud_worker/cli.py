@@ -14,7 +14,7 @@ from cloud_worker._log import Log
 from cloud_worker._repository import read_folder
 from cloud_worker._server import Worker
 from cloud_worker._settings import WorkerSettings
-from profiler.engine import EngineOptions, OnnxRuntimeEngine
+from profiler.engines import ENGINES, make_engine
 from profiler.machine import available_threads
 from protocol import CommandParser, SystemClock, one_line, run_command
 
@@ -46,7 +46,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     # one request for 2.4 GB it held them until the session was closed. Without one, a classifier
     # whose shapes stay the same was as fast as with it.
     threads = options.threads or available_threads()
-    engine = OnnxRuntimeEngine(EngineOptions(threads=threads, arena=False))
+    engine = make_engine(options.engine, threads, options.provider, arena=False)
     content = read_folder(options.models)
     for problem in content.problems:
         _say(f"not served: {problem}")
@@ -91,6 +91,20 @@ def _parser() -> CommandParser:
         type=_count,
         metavar="N",
         help="threads for inference (default: those this process may use)",
+    )
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default=ENGINES[0],
+        help="what runs the tails; a tail whose operators torch lacks is refused by name "
+        "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--provider",
+        default="cpu",
+        metavar="NAME",
+        help="execution provider of ONNX Runtime, such as cpu or cuda, or torch's cpu or cuda "
+        "(default: %(default)s)",
     )
     parser.add_argument(
         "--name",

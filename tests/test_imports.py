@@ -33,6 +33,7 @@ LIGHT = (
     "profiler/chrome_trace.py",
     "profiler/energy.py",
     "profiler/engine.py",
+    "profiler/engines.py",
     "profiler/errors.py",
     "profiler/configs.py",
     "profiler/links/__init__.py",
@@ -181,6 +182,20 @@ def test_nothing_is_pickled(package):
         for path in (ROOT / package).rglob("*.py")
         if (found := sorted(set(pickling(path))))
     }
+    assert not wrong
+
+
+TORCH_FOLDER = ROOT / "profiler" / "torch_engine"
+
+
+def test_only_the_torch_engine_imports_torch():
+    """An extra: all else must run where it is not installed."""
+    wrong = [
+        path.relative_to(ROOT).as_posix()
+        for package in BELOW
+        for path in (ROOT / package).rglob("*.py")
+        if "torch" in set(imported_packages(path)) and TORCH_FOLDER not in path.parents
+    ]
     assert not wrong
 
 

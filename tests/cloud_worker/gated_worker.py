@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import cloud_worker.cli
+import profiler.engines
 from profiler.engine import OnnxRuntimeEngine, OnnxRuntimeSession
 
 if TYPE_CHECKING:
@@ -34,5 +35,5 @@ class GatedEngine(OnnxRuntimeEngine):
 
 
 if __name__ == "__main__":
-    cloud_worker.cli.OnnxRuntimeEngine = GatedEngine  # type: ignore[misc]
+    profiler.engines.OnnxRuntimeEngine = GatedEngine  # type: ignore[misc]
     sys.exit(cloud_worker.cli.main())
