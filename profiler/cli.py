@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiler.engine import EngineOptions
+from profiler.engines import ENGINES, make_torch_engine
 from profiler.feed_arguments import add_feed_arguments, feeds_of
 from profiler.graph.model import load_model
 from profiler.graph.observation import observe
@@ -35,9 +36,12 @@ def run(arguments: Sequence[str] | None) -> int:
         check_target(options.output)
     if options.chrome_trace:
         check_target(options.chrome_trace)
-    engine = EngineOptions(
-        threads=options.threads or available_threads(), provider=provider_name(options.provider)
-    )
+    threads = options.threads or available_threads()
+    if options.engine == "torch":
+        engine = EngineOptions(threads, options.provider)
+        make_torch_engine(threads, options.provider)  # what is lacking is said before it takes time
+    else:
+        engine = EngineOptions(threads, provider_name(options.provider))
     loaded = load_model(options.model)
     feeds, real = feeds_of(options, loaded.graph.inputs)
     with (
@@ -48,7 +52,7 @@ def run(arguments: Sequence[str] | None) -> int:
         stored = store_model(loaded, Path(folder))
         progress.advance("trying the model out")
         observation = observe(stored, feeds)
-        measure = MeasureOptions(engine, _schedule(options.runs))
+        measure = MeasureOptions(engine, _schedule(options.runs), runtime=options.engine)
         profile = measure_profile(stored, observation, measure, progress.advance)
     if options.output:
         write_profile(profile, options.output)
@@ -84,10 +88,17 @@ def _parser() -> CommandParser:
         help="threads inside one operator (default: those this process may use)",
     )
     parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default=ENGINES[0],
+        help="what runs the model (default: %(default)s)",
+    )
+    parser.add_argument(
         "--provider",
         default="cpu",
         metavar="NAME",
-        help="execution provider of ONNX Runtime, such as cpu, cuda, xnnpack (default: cpu)",
+        help="execution provider of ONNX Runtime, such as cpu, cuda, xnnpack; or torch's cpu or "
+        "cuda (default: cpu)",
     )
     parser.add_argument(
         "--runs",

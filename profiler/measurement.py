@@ -7,7 +7,6 @@ models down to half their speed, but not evenly, and its sum is not the time of 
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,29 +16,23 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from numpy.typing import NDArray
 
 from profiler.codec_speeds import measure_codecs
-from profiler.engine import (
-    RUNTIME_ERRORS,
-    EngineOptions,
-    OnnxRuntimeEngine,
-    OnnxRuntimeSession,
-)
+from profiler.engine import Engine, EngineOptions, Session
 from profiler.errors import ProfileError
 from profiler.exchange import measure_exchange
 from profiler.graph.feeds import Feeds
 from profiler.graph.graph import Unit
 from profiler.graph.observation import Observation
 from profiler.graph.weights import StoredModel
-from profiler.kernels import Attribution, attribute_kernels, read_kernels
+from profiler.kernels import Attribution, Kernel, attribute_kernels
 from profiler.machine import describe_machine, machine_notes
-from profiler.measurement_notes import provider_notes, run_notes, uncertainty
-from profiler.peak_memory import measure_peak_memory
+from profiler.measurement_notes import run_notes, uncertainty
 from profiler.power_measurement import measure_power
 from profiler.probes import measure_border, write_nothing
 from profiler.profile import EngineUsed, LayerCost, Profile
+from profiler.step_times import ProfiledRuns, StepTimes, step_times
 from profiler.timing import FineClock, Schedule, summarise, time_runs
 from profiler.values import TensorSlot
 
@@ -59,12 +52,14 @@ class MeasureOptions:
         label: The machine, for people; empty takes its model name.
         idle_ms: Pause before each run, as frames that come one by one have it: a processor that
             has idled runs the next model slower (caches, clock) than a tight loop shows.
+        runtime: What runs it, ``onnxruntime`` or ``torch``.
     """
 
     engine: EngineOptions
     schedule: Schedule = field(default_factory=Schedule)
     label: str = ""
     idle_ms: float = 0.0
+    runtime: str = "onnxruntime"
 
 
 def measure_profile(
@@ -88,27 +83,26 @@ def measure_profile(
         ProfileError: Nothing that the runtime ran can be told to belong to a node.
     """
     clock = clock or FineClock()
-    engine = OnnxRuntimeEngine(options.engine)
+    timed = step_times(options.runtime, options.engine)
+    engine = timed.engine
     with tempfile.TemporaryDirectory(prefix="headtail-") as name:
         folder = Path(name)
         progress("border")
         border_ms_per_mb = measure_border(engine, folder, clock)
-        times, profile_events = _run(stored, observation, options, folder, clock, progress)
+        times, kernels = _run(stored, observation, options, timed, folder, clock, progress)
         progress("layers")
-        optimised = _optimised(stored, engine.options.provider, folder)
-    kernels = read_kernels(profile_events, options.schedule.warm_up)
+        optimised = timed.optimised(stored.full, folder)
     attribution = attribute_kernels(kernels, optimised, stored.loaded.graph, observation.units)
     progress("codecs")
-    codecs = measure_codecs(_frontier_values(stored, observation, options.engine), clock)
+    codecs = measure_codecs(_frontier_values(stored, observation, engine), clock)
     progress("exchange")
     exchange_ms = measure_exchange(clock)
     progress("memory")
-    memory = measure_peak_memory(stored.full, observation.feeds, options.engine)
+    memory = timed.peak_memory(stored.full, observation.feeds)
     progress("power")
     power, power_note = measure_power(engine, stored.full, observation.feeds, clock)
     machine = describe_machine()
     whole, profiled, nothing = (summarise(series) for series in zip(*times, strict=True))
-    provider = engine.options.provider
     blank = Profile(
         label=options.label or _label(machine),
         kind="measured",
@@ -120,7 +114,7 @@ def measure_profile(
         engine=EngineUsed(
             name=engine.name,
             version=engine.version,
-            provider=provider,
+            provider=timed.provider,
             threads=options.engine.threads,
             precision="as in the model",
         ),
@@ -134,10 +128,10 @@ def measure_profile(
         layers=(),
         peak_memory_bytes=memory,
         codecs=codecs,
-        uncertainty=uncertainty(whole, provider),
+        uncertainty=uncertainty(whole, timed.provider),
         notes=(
             *run_notes(whole, profiled, options.idle_ms),
-            *provider_notes(provider, kernels),
+            *timed.notes(kernels),
             *machine_notes(machine),
             power_note,
         ),
@@ -206,26 +200,26 @@ def _run(
     stored: StoredModel,
     observation: Observation,
     options: MeasureOptions,
+    timed: StepTimes,
     folder: Path,
     clock: FineClock,
     progress: Callable[[str], None],
-) -> tuple[list[tuple[float, float, float]], list[dict[str, Any]]]:
-    """Times of plain runs, of profiled runs, and of runs of nothing, in ms; the profile's events.
+) -> tuple[list[tuple[float, float, float]], list[Kernel]]:
+    """Times of plain runs, of profiled runs, and of runs of nothing, in ms; and of kernels.
 
     They are taken in turn, so that all see the same machine, and the runs of nothing see the caches
     as this model leaves them: in a tight loop such a run takes a tenth of what it takes there.
     """
-    plain = OnnxRuntimeEngine(replace(options.engine, profile_prefix=None)).load(stored.full)
-    nothing = OnnxRuntimeEngine(options.engine).load(write_nothing(folder / "nothing.onnx"))
-    profiling = replace(options.engine, profile_prefix=folder / "profile")
-    profiled = OnnxRuntimeEngine(profiling).load(stored.full)
+    plain = timed.engine.load(stored.full)
+    nothing = timed.engine.load(write_nothing(folder / "nothing.onnx"))
+    profiled = timed.load(stored.full, folder)
     others_ms: list[tuple[float, float]] = []
 
     def idle() -> None:
         if options.idle_ms:
             time.sleep(options.idle_ms / 1000)
 
-    def timed_ms(session: OnnxRuntimeSession, feeds: Feeds) -> float:
+    def timed_ms(session: Session | ProfiledRuns, feeds: Feeds) -> float:
         idle()
         before = clock.monotonic()
         session.run(feeds)
@@ -239,35 +233,15 @@ def _run(
     plain_ms = time_runs(
         lambda: plain.run(observation.feeds), options.schedule, clock, run_others, idle
     )
-    events: list[dict[str, Any]] = json.loads(profiled.end_profile().read_text())
-    for session in (plain, nothing, profiled):
-        session.close()
+    kernels = profiled.finish(options.schedule.warm_up)
+    plain.close()
+    nothing.close()
     counted = others_ms[-len(plain_ms) :]
-    return [(ms, *others) for ms, others in zip(plain_ms, counted, strict=True)], events
-
-
-def _optimised(stored: StoredModel, provider: str, folder: Path) -> onnx.GraphProto:
-    """The graph that really runs, as the runtime writes it; empty where it cannot.
-
-    It cannot where a provider compiles nodes into something of its own.
-    """
-    session_options = onnxruntime.SessionOptions()
-    session_options.optimized_model_filepath = str(folder / "optimised.onnx")
-    session_options.intra_op_num_threads = 1
-    # It warns that the written graph fits this machine only, which is all we want of it.
-    session_options.log_severity_level = 4
-    session_options.add_session_config_entry(
-        "session.optimized_model_external_initializers_file_name", "optimised.bin"
-    )
-    try:
-        onnxruntime.InferenceSession(str(stored.full), session_options, providers=[provider])
-    except RUNTIME_ERRORS:
-        return onnx.GraphProto()
-    return onnx.load(folder / "optimised.onnx", load_external_data=False).graph
+    return [(ms, *others) for ms, others in zip(plain_ms, counted, strict=True)], kernels
 
 
 def _frontier_values(
-    stored: StoredModel, observation: Observation, options: EngineOptions
+    stored: StoredModel, observation: Observation, engine: Engine
 ) -> list[NDArray[Any]]:
     """Values of a few tensors that a cut may send: small, middling and large ones."""
     tensors = observation.tensors
@@ -295,7 +269,7 @@ def _frontier_values(
     path = stored.folder / "values.onnx"  # beside the weights, which it shares
     path.write_bytes(proto.SerializeToString())
     try:
-        session = OnnxRuntimeEngine(options).load(path)
+        session = engine.load(path)
         results = session.run(observation.feeds)
         session.close()
     finally:
