@@ -195,6 +195,8 @@ def _resized(
 
     def resize(inputs: Any) -> torch.Tensor:
         x = inputs[0]
+        if mode != "nearest" and not x.is_floating_point():
+            raise ValueError(f"mode={mode} of {x.dtype}")  # how sums are rounded is nowhere said
         given = inputs[scales_at] if len(inputs) > scales_at else None
         scales = fixed if given is None or not given.numel() else given.tolist()
         sizes = integers_of(inputs[3]) if len(inputs) > 3 and inputs[3] is not None else None

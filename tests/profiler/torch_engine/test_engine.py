@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +27,7 @@ from tests.zoo import ZOO
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     SaveModel = Callable[..., Path]
 
@@ -351,33 +349,3 @@ class TestAnAcceleratorIsNotWaitedFor:
         feeds = {"x": np.ones(4, np.float32), "k": np.array([[2]])}
         with pytest.raises(EngineError, match="Tile 'y'"):
             self.run(parsed(tmp_path / "m.onnx", text), feeds)
-
-
-NO_TORCH = """
-import importlib.abc, sys
-
-class Absent(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "torch":
-            raise ModuleNotFoundError("No module named 'torch'", name="torch")
-
-sys.meta_path.insert(0, Absent())
-from profiler.engines import make_engine
-from profiler.errors import EngineError
-from profiler.graph.model import load_model
-from profiler.graph.weights import store_model
-try:
-    make_engine("torch", 1, "cpu")
-except EngineError as error:
-    print(error)
-"""
-
-
-def test_without_torch_the_engine_says_what_to_install() -> None:
-    root = Path(__file__).resolve().parents[3]
-    done = subprocess.run(
-        [sys.executable, "-c", NO_TORCH], capture_output=True, text=True, cwd=root, check=True
-    )
-    assert done.stdout == (
-        "the torch engine needs PyTorch, which is not installed: pip install 'headtail[torch]'\n"
-    )

@@ -219,6 +219,20 @@ def test_resize_by_scales(
 
 
 @MANY
+@given(
+    st.sampled_from([("Resize", 10), ("Upsample", 9)]),
+    st.sampled_from(["nearest", "linear"]),
+    st.tuples(st.integers(2, 6), st.integers(2, 6)),
+    st.tuples(*[st.sampled_from([1.0, 1.5, 2.0, 3.0])] * 2),
+)
+def test_resizing_in_old_versions(
+    kind: tuple[str, int], mode: str, source: tuple[int, int], scales: tuple[float, float]
+) -> None:
+    weights = {"scales": np.array([1, 1, *scales], np.float32)}
+    agree(kind[0], noise(1, 2, *source), weights, kind[1], mode=mode)
+
+
+@MANY
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.data())
 def test_slice(shape: list[int], data: st.DataObject) -> None:
     count = len(shape)
@@ -263,6 +277,14 @@ def test_a_mirror_of_negative_pads_is_refused(tmp_path: Path) -> None:
     x, weights = noise(4), {"pads": np.array([-1, 1])}
     path = save(tmp_path / "m.onnx", "Pad", x, weights, 19, x.dtype, {"mode": "reflect"})
     with pytest.raises(EngineError, match="mode=reflect with negative pads"):
+        ENGINE.load(path).run({"x": x})
+
+
+def test_samples_between_whole_numbers_are_refused(tmp_path: Path) -> None:
+    x = np.zeros((1, 1, 4, 4), np.uint8)
+    weights = {"none": NO_FLOATS, "scales": np.array([1, 1, 2, 2], np.float32)}
+    path = save(tmp_path / "m.onnx", "Resize", x, weights, 13, x.dtype, {"mode": "linear"})
+    with pytest.raises(EngineError, match=r"mode=linear of torch\.uint8"):
         ENGINE.load(path).run({"x": x})
 
 
