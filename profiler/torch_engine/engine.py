@@ -27,7 +27,7 @@ __all__ = ["StepTime", "TorchEngine", "TorchSession"]
 
 _DEVICES = ("cpu", "cuda")
 _LISTED = 8  # unsupported operators in one message
-_LONGEST_NAME = 60
+_LONGEST_NAME = 100
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ def _counts(
     axes = zip(lengths, pads, window.reach(kernel), window.steps(len(kernel)), strict=True)
     for length, (begin, end), reach, step in axes:
         room = length + begin + end - reach
+        if room < 0:
+            raise ValueError(f"a window of {reach} does not fit {length + begin + end} elements")
         count = (math.ceil(room / step) if ceil else room // step) + 1
         if ceil and (count - 1) * step >= length + begin:
             count -= 1

@@ -36,14 +36,10 @@ def _half_pixel(x: Floats, axis: _Axis) -> Floats:
 
 
 def _symmetric(x: Floats, axis: _Axis) -> Floats:
-    """Half pixels around the true middle, where the target's length was rounded.
-
-    Of these alone, ONNX Runtime computes the last part in double precision.
-    """
+    """Half pixels around the true middle, where the target's length was rounded."""
     adjustment = np.float32(axis.target) / (axis.scale * np.float32(axis.source))
-    offset = np.float32(axis.source) / np.float32(2) * (_ONE - adjustment)
-    places = offset + (x.astype(np.float64) + 0.5) / np.float64(axis.scale) - 0.5
-    return places.astype(np.float32)
+    middle = np.float32(axis.source) / np.float32(2)
+    return middle * (_ONE - adjustment) + _half_pixel(x, axis)
 
 
 def _align_corners(x: Floats, axis: _Axis) -> Floats:
@@ -69,10 +65,17 @@ _PLACES: dict[str, Callable[[Floats, _Axis], Floats]] = {
     ),
     "tf_half_pixel_for_nn": lambda x, axis: (x + _HALF) / axis.scale,
 }
+
+
+def _up_from_half(x: Floats) -> Floats:
+    """Halves go up, and what is one but for the last bits, as in ONNX Runtime (here alone)."""
+    return np.floor(x.astype(np.float64) * (1 + 1e-6) + 0.5).astype(np.float32)
+
+
 _NEAREST: dict[str, Callable[[Floats], Floats]] = {
     "ceil": np.ceil,
     "floor": np.floor,
-    "round_prefer_ceil": lambda x: np.floor(x + _HALF),
+    "round_prefer_ceil": _up_from_half,
     "round_prefer_floor": lambda x: np.ceil(x - _HALF),
 }
 
@@ -166,6 +169,9 @@ def _resize(call: Call) -> Operation:
     call.require("antialias", 0, 0)
     call.choice("keep_aspect_ratio_policy", "stretch", ("stretch",))
     call.forget("extrapolation_value")  # of tf_crop_and_resize, which is refused
+    if mode == "nearest" and place == "half_pixel_symmetric":
+        # Which bits ONNX Runtime drops there is not known, and they decide what is nearest.
+        raise UnsupportedError(f"mode=nearest with {place}")
     if exclude and mode != "cubic":
         raise UnsupportedError(f"exclude_outside=1 with mode={mode}")
     return _resized(call, mode, place, taps, 2)

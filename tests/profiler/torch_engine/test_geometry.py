@@ -27,11 +27,13 @@ AMBIGUOUS = (
     "auto_pad=SAME_LOWER with strides longer than the kernel",
     "auto_pad=SAME_UPPER with strides longer than the window",
     "auto_pad=SAME_LOWER with strides longer than the window",
+    "does not fit",
+    "mode=nearest with half_pixel_symmetric",
     "align_corners with a scale that does not give a whole length",
     "scales other than 1 that leave all lengths as they are",
 )
 NO_FLOATS = np.zeros(0, np.float32)
-MANY = settings(max_examples=60, deadline=None)
+MANY = settings(max_examples=40, deadline=None)
 
 
 def save(
@@ -53,7 +55,7 @@ def save(
         "g",
         [helper.make_tensor_value_info("x", types[0], x.shape)],
         [helper.make_tensor_value_info("y", types[1], None)],
-        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+        [numpy_helper.from_array(value, name) for name, value in weights.items() if name != "none"],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     onnx.save(model, path)
@@ -76,7 +78,7 @@ def agree(
             (expected,) = run_unoptimised(path, {"x": x}).values()
         except RUNTIME_ERRORS:
             assume(False)
-        assume(expected.size)  # torch refuses windows that fit nowhere
+        assume(expected.size)  # windows that fit nowhere are refused
         try:
             (found,) = ENGINE.load(path).run({"x": x}).values()
         except EngineError as error:
@@ -184,7 +186,7 @@ def test_pad(shape: list[int], mode: str, data: st.DataObject) -> None:
     agree("Pad", noise(*shape), weights, 19, mode=mode)
 
 
-@settings(MANY, max_examples=150)
+@settings(MANY, max_examples=80)
 @given(
     st.sampled_from(["nearest", "linear", "cubic"]),
     st.sampled_from(
@@ -202,7 +204,7 @@ def test_resize_to_sizes(
     agree("Resize", noise(1, 2, *source), weights, 19, **node)
 
 
-@settings(MANY, max_examples=100)
+@settings(MANY, max_examples=60)
 @given(
     st.sampled_from(["nearest", "linear", "cubic"]),
     st.sampled_from(["half_pixel", "asymmetric", "pytorch_half_pixel", "half_pixel_symmetric"]),

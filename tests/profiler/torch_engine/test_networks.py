@@ -119,13 +119,13 @@ class HeadsElsewhere:
 
 
 @pytest.mark.parametrize(
-    "name", ["efficientnet_lite0", "ppocrv4_det", "silero_vad_16k_sequence", "tinygpt_prefill"]
+    "name", ["efficientnet_lite0", "mtcnn_onet", "silero_vad_16k_sequence", "tinygpt_prefill"]
 )
 def test_tails_end_as_the_whole_does(name: str, shared: Path, tmp_path: Path) -> None:
     path = shared / "models" / f"{name}.onnx"
     prepared = prepare_file(path, read_feeds(path.with_suffix(".feed.npz")), tmp_path)
     expected = ENGINE.load(path).run(prepared.feeds)
-    for cut in prepared.space.sample(3, seed=1):
+    for cut in prepared.space.sample(2, seed=1):
         head = write_head(prepared.stored, cut, prepared.slots, "head.onnx")
         tail = write_tail(prepared.stored, cut, prepared.slots, "tail.onnx")
         values = run_parts(HeadsElsewhere(), head, tail, prepared.feeds)
