@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from profiler.engine import EngineOptions, OnnxRuntimeEngine
 from profiler.errors import EngineError
+from protocol.extras import install_hint
 from protocol.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -57,7 +58,6 @@ def make_torch_engine(threads: int, device: str = "cpu") -> TorchEngine:
         package = {"torch": "PyTorch"}.get(error.name or "", error.name)
         extra = "torch" if error.name == "torch" else "worker"
         raise EngineError(
-            f"the torch engine needs {package}, which is not installed: "
-            f"pip install 'headtail[{extra}]'"
+            f"the torch engine needs {package}, which is not installed: {install_hint(extra)}"
         ) from None
     return TorchEngine(threads, device)

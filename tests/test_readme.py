@@ -31,7 +31,7 @@ def test_linked_files_exist(target: str) -> None:
     assert (ROOT / target).exists()
 
 
-@pytest.mark.parametrize("extra", ["images", "plan", "worker"])
+@pytest.mark.parametrize("extra", ["images", "plan", "torch", "worker"])
 def test_what_messages_say_to_install_is_what_the_readme_says(extra: str) -> None:
     (command,) = re.findall(r"pip install \S+", install_hint(extra))
     assert f"\n{command} " in README

@@ -35,7 +35,7 @@ def save_detector(path: Path) -> None:
 def test_torch_answers_as_onnx_runtime_does_and_refuses_what_it_lacks(
     models: Path, connect: Connect
 ) -> None:
-    pytest.importorskip("torch", reason="needs torch: pip install 'headtail[torch]'")
+    pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
     save_detector(models / "detector.onnx")
     session = OnnxRuntimeEngine(EngineOptions(threads=1)).load(models / "net.onnx")
     expected = session.run({"image": IMAGE})["answer"]

@@ -51,5 +51,6 @@ def test_without_torch_the_engine_says_what_to_install() -> None:
         [sys.executable, "-c", NO_TORCH], capture_output=True, text=True, cwd=root, check=True
     )
     assert done.stdout == (
-        "the torch engine needs PyTorch, which is not installed: pip install 'headtail[torch]'\n"
+        "the torch engine needs PyTorch, which is not installed: "
+        "run pip install '.[torch]' in the folder of headtail\n"
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.importorskip("torch", reason="needs torch: pip install 'headtail[torch]'")
+pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 from profiler.cli import run
 from profiler.engine import EngineOptions

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'headtail[torch]'")
+torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 from profiler.engine import RunStop
 from profiler.errors import EngineError

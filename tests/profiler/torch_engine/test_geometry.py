@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
-pytest.importorskip("torch", reason="needs torch: pip install 'headtail[torch]'")
+pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 from profiler.engine import RUNTIME_ERRORS
 from profiler.errors import EngineError

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'headtail[torch]'")
+torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 from profiler.graph.feeds import read_feeds
 from profiler.torch_engine import TorchEngine

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 
-pytest.importorskip("torch", reason="needs torch: pip install 'headtail[torch]'")
+pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 from profiler.errors import EngineError
 from profiler.torch_engine import TorchEngine
