@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from protocol.text import one_line
-from splitter.plan import Candidate
+from splitter.plans import Candidate
 
 PARTS: tuple[tuple[str, str, str], ...] = (
     ("device_ms", "device", "#"),

@@ -28,7 +28,7 @@ from splitter.bundle import (
 from splitter.cuts import CLOUD_ONLY, DEVICE_ONLY, CutSpace
 from splitter.errors import ExtractionError, PlanError
 from splitter.extraction import disagreement, run_parts, write_head, write_tail
-from splitter.plan import Candidate, Plan
+from splitter.plans import Candidate, Plan
 from splitter.workspace import move_into_place, sync
 
 # Parts compute what the whole computes, but the runtime may order sums differently where a cut

@@ -17,7 +17,7 @@ from protocol.console import Progress
 from splitter.explanation import Explanation
 from splitter.explanation_text import explanation_text
 from splitter.options import parse_options, request_of
-from splitter.plan import Plan
+from splitter.plans import Plan
 from splitter.report import plan_text
 from splitter.request import Planning
 from splitter.workspace import bundle_workspace

@@ -11,8 +11,8 @@ import numpy as np
 from splitter.optimise.min_cut import with_codecs
 from splitter.optimise.problem import Placement, is_allowed, violation
 from splitter.optimise.solver import TIME_LIMIT_S, solve
-from splitter.plan import Candidate, Plan
 from splitter.planner import rank
+from splitter.plans import Candidate, Plan
 from splitter.problems import pose
 from splitter.sensitivity import Flip, flips
 from splitter.situation import Situation

@@ -8,7 +8,7 @@ from protocol.console import table
 from protocol.text import one_line
 from splitter.bars import stacked_bars
 from splitter.explanation import Explanation, Neighbour
-from splitter.plan import Candidate, Plan
+from splitter.plans import Candidate, Plan
 from splitter.sensitivity import Flip
 
 _INPUTS = {

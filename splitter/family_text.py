@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from splitter.plan import Plan
+from splitter.plans import Plan
 from splitter.policy import Policy
 
 _ENDS = 1e-9

@@ -9,7 +9,7 @@ from profiler.graph.observation import Observation
 from profiler.graph.runtime_observation import observe_runtime
 from profiler.graph.weights import StoredModel
 from profiler.memory import predict_peak_memory
-from splitter.plan import PartMemory
+from splitter.plans import PartMemory
 
 _OPTIONS = EngineOptions(threads=1)  # threads share everything that is counted here
 

@@ -11,7 +11,7 @@ from profiler.values import TensorSlot
 from protocol.codecs import JpegCodec
 from protocol.preprocess import ImagePreprocess
 from splitter.errors import PlanError
-from splitter.plan import Candidate
+from splitter.plans import Candidate
 from splitter.situation import InputEncoding
 
 # JPEG at quality 90 of 96 natural-photo crops of 224x224 pixels: 17,992 bytes on average, which is

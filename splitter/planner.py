@@ -19,8 +19,8 @@ from splitter.errors import PlanError
 from splitter.optimise.min_cut import prefix_costs, with_codecs
 from splitter.optimise.problem import Placement, Problem, is_allowed, violation
 from splitter.optimise.solver import TIME_LIMIT_S, Solution, solve
-from splitter.plan import Candidate, Machine, Plan
 from splitter.planner_notes import plan_notes
+from splitter.plans import Candidate, Machine, Plan
 from splitter.problems import Posed, pose
 from splitter.situation import Situation
 from splitter.weighing import Weighing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from splitter.plan import Candidate, Prediction
+from splitter.plans import Candidate, Prediction
 from splitter.situation import Situation
 
 

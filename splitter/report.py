@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from protocol.console import paint, table
 from protocol.text import one_line
 from splitter.family_text import family_lines
-from splitter.plan import Candidate, Machine, PartMemory, Plan, Prediction
+from splitter.plans import Candidate, Machine, PartMemory, Plan, Prediction
 from splitter.wishes import Limit
 
 _NAME_CHARACTERS = 40

@@ -26,8 +26,8 @@ from splitter.memory import part_memory
 from splitter.model_config import ModelConfig, labels_note
 from splitter.optimise.solver import TIME_LIMIT_S
 from splitter.pictures import picture_encoding, sends_picture
-from splitter.plan import Plan
 from splitter.planner import make_plan
+from splitter.plans import Plan
 from splitter.policy import trace_policies
 from splitter.sides import Side, Sides, check_side, recording_notes
 from splitter.situation import Hop, InputEncoding, PartTimes, Situation

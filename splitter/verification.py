@@ -19,8 +19,8 @@ from splitter.cuts import CLOUD_ONLY, DEVICE_ONLY, Cut
 from splitter.errors import CutError
 from splitter.extraction import Tensors, write_head, write_tail
 from splitter.optimise.solver import TIME_LIMIT_S
-from splitter.plan import Plan
 from splitter.planner import make_plan
+from splitter.plans import Plan
 from splitter.situation import PartTimes, Situation
 
 _SCHEDULE = Schedule(most=60, budget_s=2.0)

@@ -31,7 +31,7 @@ from splitter.optimise.problem import (
     memory_bytes,
 )
 from splitter.optimise.queueing import Queue
-from splitter.plan import Candidate, CrossingTensor, Prediction
+from splitter.plans import Candidate, CrossingTensor, Prediction
 from splitter.pricing import Pricing, device_power
 from splitter.residence import device_memory
 from splitter.situation import PartTimes, Situation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from splitter.plan import PartMemory
+from splitter.plans import PartMemory
 from splitter.report import _memory
 
 MB = 1_000_000
