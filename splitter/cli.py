@@ -74,9 +74,9 @@ def _workspace(output: Path | None) -> Iterator[Path]:
 
 
 def _results(options: Namespace, folder: Path, progress: Callable[[str], None]) -> _Results:
-    request = request_of(options, progress)
     progress("loading")
-    planning = Planning(request, load_model(options.model), folder, progress)
+    loaded = load_model(options.model)
+    planning = Planning(request_of(options, progress), loaded, folder, progress)
     plan = planning.plan()
     explanation = planning.explanation(plan) if options.explain else None
     apart = planning.write(plan, options.output, options.cut) if options.output else {}

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from profiler.links import SteadyLink
 from protocol.rates import HIGHEST_MBPS, LONGEST_MS, LOWEST_MBPS
 from splitter.errors import PlanError
 from splitter.optimise.contraction import contract, table_of
@@ -157,6 +158,7 @@ def plan_family(weighing: Weighing, box: Box) -> Family:
     Raises:
         PlanError: No placement keeps the rules.
     """
+    weighing = _at_steady_rates(weighing)
     rules = [rule for rule in weighing.situation.wishes.rules if not isinstance(rule, Limit)]
     costs = _Costs(weighing.pricing)
     found: dict[str, Member] = {}
@@ -172,6 +174,15 @@ def plan_family(weighing: Weighing, box: Box) -> Family:
     members = _winning(list(found.values()), box)
     link, load = weighing.situation.link, weighing.situation.wishes.load.factor
     return Family(box, tuple(members), _crossovers(members, box, link.rtt_ms, load))
+
+
+def _at_steady_rates(weighing: Weighing) -> Weighing:
+    """The same with a link that only has rates: of one that varies, waiting is no fixed cost."""
+    link = weighing.situation.link
+    if isinstance(link, SteadyLink):
+        return weighing
+    steady = SteadyLink(link.uplink_mbps, link.downlink_mbps, link.rtt_ms)
+    return Weighing(replace(weighing.situation, link=steady))
 
 
 class _Costs:

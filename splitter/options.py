@@ -36,7 +36,7 @@ _MOST_VERIFIED, _MOST_SHARING = 100, 1_000_000
 _TENSOR_CODECS = tuple(name for name in CODEC_NAMES if not name.startswith("jpeg"))
 _EXAMPLES = """\
 examples:
-  split-plan model.onnx --device pi4 --link 20mbps
+  split-plan model.onnx --device pi4 --link 20mbps,rtt=10ms
   split-plan model.onnx --device local --cloud t4 --link lte --feed photo.npz -o bundle
   split-plan model.onnx --device pi4 --link wifi --minimize energy --subject-to "latency_ms<=100"
   split-plan model.onnx --device pi4 --link 20mbps --keep-on-device input --explain"""

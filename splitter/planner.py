@@ -54,13 +54,20 @@ def make_plan(situation: Situation, time_limit_s: float = TIME_LIMIT_S) -> Plan:
     best = best_solution(posed, time_limit_s)
     if best is None:
         raise PlanError(conflict_message(weighing, time_limit_s))
-    found = {item.cut: item for item in _short_list(weighing, posed, best, time_limit_s)}
-    ranked = sorted(found.values(), key=lambda item: rank(item, situation.wishes.objectives))
+    objectives = situation.wishes.objectives
+    every = sorted(
+        _short_list(weighing, posed, best, time_limit_s),
+        key=lambda item: (bool(item.breaks), rank(item, objectives)),
+    )
+    found: dict[str, Candidate] = {}
+    for item in every:  # a cut may be there in several codecs
+        found.setdefault(item.cut, item)
+    ranked = sorted(found.values(), key=lambda item: rank(item, objectives))
     kept = [item for item in ranked if not item.breaks]
     chosen = kept[0]
     return Plan(
         model=situation.model,
-        objectives=situation.wishes.objectives,
+        objectives=objectives,
         objective=situation.wishes.objective_text,
         rules=situation.wishes.rules,
         device=_machine(situation.device),
@@ -168,6 +175,9 @@ def _broken(weighing: Weighing, placement: Placement) -> Iterator[str]:
         (problem, *_) = pose(weighing, [rule]).problems
         if not is_allowed(problem, without_picture(weighing, placement)):
             yield str(rule)
+    if math.isinf(weighing.queue.wait_ms(candidate.predicted.cloud_ms)):
+        frames = weighing.situation.wishes.load.frames_per_worker_s
+        yield f"the load: a worker cannot keep up with {frames:g} such frames a second"
     yield from _exceeded(weighing.situation, candidate)
 
 

@@ -139,7 +139,7 @@ class Weighing:
         parts = {name: used.value(metric) for name, metric in self._parts.items()}
         device_ms = parts["device"] if times.device_ms is None else times.device_ms
         cloud_ms = parts["cloud"] if times.cloud_ms is None else times.cloud_ms
-        queue_ms = self.queue.wait_ms(cloud_ms)
+        queue_ms = self.queue.nearly_full_wait_ms(cloud_ms)
         encode_ms, decode_ms = parts["encode"], parts["decode"]
         uplink_bytes, downlink_bytes = round(parts["up bytes"]), round(parts["down bytes"])
         uplink, exchange_ms = TransferTime(0.0, 0.0, 0.0), 0.0

@@ -46,6 +46,11 @@ class Queue:
             return math.inf
         return service_ms * load / (2 * (1 - load))
 
+    def nearly_full_wait_ms(self, service_ms: float) -> float:
+        """How long a frame waits, as if the load were :data:`FULL` where it is higher."""
+        load = min(self.factor + self.frames_per_ms * service_ms, FULL)
+        return service_ms * load / (2 * (1 - load))
+
     def tangent(self, service_ms: float) -> tuple[float, float]:
         """Slope and intercept of the line that touches the waiting time at a service time."""
         service_ms = min(service_ms, self.longest_service_ms)

@@ -26,6 +26,7 @@ from profiler.presets import preset_names
 from profiler.testing import fake_profile
 from splitter.bundle import open_bundle
 from splitter.cli import run
+from splitter.command import main
 from splitter.errors import PlanError
 from tests.cloud_worker.support import tails
 from tests.cloud_worker.test_server import serve
@@ -34,7 +35,8 @@ from tests.zoo import batch_concat, chain_cnn, loop_state, runtime_operator
 PREDICTED = {
     "latency_ms", "device_ms", "encode_ms", "uplink_ms", "uplink_p50_ms", "uplink_p95_ms",
     "queue_ms", "decode_ms", "cloud_ms", "downlink_ms", "uplink_bytes",
-    "device_energy_mj", "compute_mj", "radio_mj", "waiting_mj",
+    "device_energy_mj", "compute_mj", "radio_mj", "waiting_mj", "edge_ms", "edge_link_ms",
+    "downlink_bytes", "period_ms", "bottleneck", "device_memory_bytes", "usd_per_1000", "kl_nats",
 }  # fmt: skip
 
 
@@ -73,7 +75,8 @@ def test_json_is_one_object_with_the_promised_keys(model: Path) -> None:
     assert plan["objective"] == "latency"
     assert plan["link"] == {"uplink_mbps": 20.0, "downlink_mbps": 5.0, "rtt_ms": 30.0}
     assert plan["decision"] in {"device", "cloud", "split"}
-    assert set(plan["cut"]) == {"id", "tensors", "device_nodes", "cloud_nodes"}
+    keys = {"id", "tensors", "device_nodes", "cloud_nodes", "edge_nodes", "onward_tensors"}
+    assert set(plan["cut"]) == keys
     for costs in (plan["predicted"], plan["baselines"]["device"], plan["baselines"]["cloud"]):
         assert set(costs) == PREDICTED
     latencies = [item["predicted"]["latency_ms"] for item in plan["candidates"]]
@@ -205,7 +208,7 @@ def test_costs_that_are_none_are_one_line(
 def test_costs_of_another_model_are_refused_before_it_is_tried_out(
     side: str, costs: Any, message: str, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr("splitter.cli.observe")
+    monkeypatch.delattr("splitter.request.observe")
     path = model.with_name("costs.json")
     path.write_text(json.dumps(costs))
     arguments = [str(model), "--device", "pi4", "--link", "20mbps", side, str(path)]
@@ -216,7 +219,7 @@ def test_costs_of_another_model_are_refused_before_it_is_tried_out(
 def test_a_codec_that_a_profile_lacks_is_refused_before_the_model_is_tried_out(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr("splitter.cli.observe")
+    monkeypatch.delattr("splitter.request.observe")
     loaded = load_model(model)
     costs = {node.name: 1.0 for node in loaded.graph.nodes}
     inputs = [
@@ -413,3 +416,60 @@ def test_exports_are_sorted_and_load() -> None:
     assert list(splitter.__all__) == sorted(splitter.__all__)
     for name in splitter.__all__:
         assert getattr(splitter, name) is not None
+
+
+def test_wishes_and_their_explanation(model: Path) -> None:
+    arguments = ("--device", "pi3", "--link", "20mbps,rtt=5ms", "--explain")
+    arguments += ("--objective", "throughput", "--subject-to", "latency_ms<=10000")
+    text = split_plan(model, *arguments)
+    assert text.returncode == 0, text.stderr
+    assert "for throughput, latency_ms<=10000" in text.stdout
+    assert "frames a second" in text.stdout
+    assert "latency_ms<=10000 does not bind" in text.stdout
+    explanation = plan_json(model, *arguments)["explanation"]
+    assert [item["constraint"] for item in explanation["constraints"]] == ["latency_ms<=10000"]
+
+
+def test_a_machine_in_between(model: Path, tmp_path: Path) -> None:
+    arguments = ("--device", "pi3", "--link", "wifi", "--edge", "pi5", "--edge-link", "ethernet")
+    plan = plan_json(model, *arguments)
+    assert len(plan["edges"]) == 1
+    assert len(plan["cut"]["edge_nodes"]) == 1
+    refused = split_plan(model, *arguments, "-o", tmp_path / "bundle")
+    assert refused.returncode == 2
+    assert "plan without --edge" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--subject-to", "latency_ms<=0.000001"], "the least possible is"),
+        (["--subject-to", "latency_s<=1"], "did you mean 'latency_ms'"),
+        (["--minimize", "money"], "give --cloud-usd-per-hour"),
+        (["--minimize", "energy"], "name a link preset that has a radio"),
+        (["--link-usd-per-gb", "1"], "needs --cloud-usd-per-hour"),
+        (["--keep-on-device", "imago"], "no tensor or node of that name"),
+        (["--keep-on-device", "first:0"], "give first:1 to"),
+        (["--pin", "nobody=cloud"], "no node 'nobody'"),
+        (["--pin", "conv"], "is not NODE=TIER"),
+        (["--cannot-run", "device:Konv"], "did you mean 'Conv'"),
+        (["--cannot-run", "edge:Conv"], "no tier 'edge'"),
+        (["--cloud-load", "1"], "give 0 to below 1"),
+        (["--cloud-load", "nan"], "give 0 to below 1"),
+        (["--fps", "0"], "give a number above 0"),
+        (["--devices", "3"], "give --fps too"),
+        (["--devices", "1000", "--fps", "1000000", "--cannot-run", "device:Gemm"], "no plan keeps"),
+        (["--edge", "pi4"], "there are 1 --edge and 0 --edge-link"),
+        (["--codec", "affine8,affine9"], "codec 'affine9' is unknown"),
+        (["--time-limit-s", "-1"], "give a number above 0"),
+    ],
+)
+def test_wishes_that_cannot_be_met_are_refused_in_one_line(
+    model: Path,
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main([str(model), "--device", "pi4", "--link", "20mbps", *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
