@@ -19,7 +19,7 @@ import numpy as np
 from profiler.links import SteadyLink
 from protocol.rates import HIGHEST_MBPS, LONGEST_MS, LOWEST_MBPS
 from splitter.errors import PlanError
-from splitter.optimise.contraction import contract, table_of
+from splitter.optimise.contraction import Contraction, contract, table_of
 from splitter.optimise.envelope import Plane, Rectangle, lower_envelope, on_envelope
 from splitter.optimise.min_cut import least_placement, placement_of
 from splitter.optimise.problem import Allowed, Costs, Metric, Placement, footprint, is_allowed
@@ -232,33 +232,55 @@ def _without_first(links: Costs) -> Costs:
 
 def _envelope(costs: _Costs, allowed: Allowed, box: Box) -> Sequence[Placement]:
     """The placements that are the best somewhere in the box, round trips apart."""
-    byte_ms = (_BIT_MS / box.uplink_mbps[1], _BIT_MS / box.uplink_mbps[0])
-    multipliers = (load_multiplier(box.load[0]), load_multiplier(box.load[1]))
-    area = Rectangle(byte_ms, multipliers)
-    corners = [table_of(costs.at(x, y), allowed) for x, y in area.corners]
-    contraction = contract(costs.flow, corners)
-    small = contraction.allowed(allowed)
-    placements: dict[Plane, Placement] = {}
+    area = _area(box)
+    oracle = _Oracle(costs, allowed, area)
+    planes = lower_envelope(area, oracle)
+    return [oracle.placements[planes[number]] for number in on_envelope(planes, area)]
 
-    def oracle(x: float, y: float) -> Plane:
-        metric = costs.at(x, y)
+
+class _Oracle:
+    """Finds the best placement at a point, on a network that shrinks with what was found."""
+
+    def __init__(self, costs: _Costs, allowed: Allowed, area: Rectangle) -> None:
+        self._costs, self._allowed, self._corners = costs, allowed, area.corners
+        self._tables = [table_of(costs.at(x, y), allowed) for x, y in self._corners]
+        self._contraction: Contraction | None = None
+        self.placements: dict[Plane, Placement] = {}
+        self._seen = 0
+
+    def _contracted(self) -> Contraction:
+        """The network without the borders that cannot win, by all that was found."""
+        if len(self.placements) == self._seen and self._contraction is not None:
+            return self._contraction
+        self._seen = len(self.placements)
+        values = [[plane.at(*corner) for corner in self._corners] for plane in self.placements]
+        self._contraction = contract(
+            self._costs.flow, self._tables, known=values, start=self._contraction
+        )
+        return self._contraction
+
+    def __call__(self, x: float, y: float) -> Plane:
+        metric = self._costs.at(x, y)
+        contraction = self._contracted()
+        small = contraction.allowed(self._allowed)
         found = least_placement(contraction.flow, contraction.metric(metric), small)
         if found is None:
             raise PlanError("no plan keeps the rules, so there is no plan family")
-        placement = placement_of(contraction, found.tiers, metric, allowed)
-        plane = costs.plane(placement)
-        placements.setdefault(plane, placement)
+        placement = placement_of(contraction, found.tiers, metric, self._allowed)
+        plane = self._costs.plane(placement)
+        self.placements.setdefault(plane, placement)
         return plane
 
-    planes = lower_envelope(area, oracle)
-    return [placements[planes[number]] for number in on_envelope(planes, area)]
+
+def _area(box: Box) -> Rectangle:
+    """The box without round trips, as time per byte and multiplier of the cloud's time."""
+    byte_ms = (_BIT_MS / box.uplink_mbps[1], _BIT_MS / box.uplink_mbps[0])
+    return Rectangle(byte_ms, (load_multiplier(box.load[0]), load_multiplier(box.load[1])))
 
 
 def _winning(members: list[Member], box: Box) -> list[Member]:
     """Those that are the best somewhere in the box, round trips included, slow uplinks first."""
-    byte_ms = (_BIT_MS / box.uplink_mbps[1], _BIT_MS / box.uplink_mbps[0])
-    multipliers = (load_multiplier(box.load[0]), load_multiplier(box.load[1]))
-    area = Rectangle(byte_ms, multipliers)
+    area = _area(box)
     linked = [member for member in members if member.uses_link]
     planes = [Plane(member.fixed_ms, member.uplink_bytes, member.cloud_ms) for member in linked]
     local = next((member for member in members if not member.uses_link), None)
@@ -269,7 +291,7 @@ def _winning(members: list[Member], box: Box) -> list[Member]:
         if local is None or least <= local.fixed_ms:
             winning.append(linked[number])
     if local is not None:
-        worst = min((plane.at(byte_ms[1], multipliers[1]) for plane in planes), default=math.inf)
+        worst = min((plane.at(area.x[1], area.y[1]) for plane in planes), default=math.inf)
         if local.fixed_ms <= worst + box.rtt_ms[1]:
             winning.append(local)
     return sorted(winning, key=lambda member: (member.uplink_bytes, member.cut))

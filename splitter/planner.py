@@ -112,7 +112,8 @@ def _short_list(
 ) -> Iterator[Candidate]:
     """The two whole modes, enough of the best prefixes, the best split, and the optimum."""
     for placement in posed.baselines:
-        yield weighing.candidate(placement, list(_broken(weighing, placement)))
+        candidate = weighing.candidate(placement)
+        yield replace(candidate, breaks=tuple(_broken(weighing, placement, candidate)))
     for placement in _best_prefixes(posed.problems[0]):
         candidate = weighing.candidate(placement)
         fits = violation(posed.problems[0], placement) <= _SLACK
@@ -166,9 +167,8 @@ def _best_split(problem: Problem, time_limit_s: float) -> Solution | None:
     return min(found, key=lambda item: item.values, default=None)
 
 
-def _broken(weighing: Weighing, placement: Placement) -> Iterator[str]:
+def _broken(weighing: Weighing, placement: Placement, candidate: Candidate) -> Iterator[str]:
     """The rules that a baseline breaks."""
-    candidate = weighing.candidate(placement)
     for rule in weighing.situation.wishes.rules:
         if isinstance(rule, Limit):
             continue

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from profiler.energy import DevicePower
 from profiler.profile import Profile
@@ -44,11 +45,11 @@ class Pricing:
         names = tuple(dict.fromkeys((*space.readers, *made)))
         number = {name: place for place, name in enumerate(names)}
         self.number: Mapping[str, int] = number
-        self.flow = Dataflow(
+        self.flow = Dataflow.of(
             unit_count=len(space.units),
-            makers=tuple(space.maker.get(name, FED) for name in names),
-            readers=tuple(space.readers.get(name, ()) for name in names),
-            results=frozenset(number[name] for name in made),
+            makers=[space.maker.get(name, FED) for name in names],
+            readers=[space.readers.get(name, ()) for name in names],
+            results=[number[name] for name in made],
         )
         self.tensors: Tensors = tensors_of(situation, names)
         self._tiers, self._links = len(situation.profiles), len(situation.links)
@@ -64,8 +65,6 @@ class Pricing:
     ) -> Metric:
         """A metric from the parts that are not 0, by tier or link."""
         flow = self.flow
-        wanted = np.zeros(flow.tensor_count)
-        wanted[list(flow.results)] = 1.0
         metric = Metric(
             units=np.zeros((self._tiers, flow.unit_count)),
             tensors=np.zeros((self._links, *self.tensors.encoded_bytes.shape)),
@@ -82,18 +81,26 @@ class Pricing:
             for place, costs in (parts or {}).items():
                 target[place] = costs
         for place, costs in (results or {}).items():
-            metric.results[place] = costs * wanted
+            metric.results[place] = costs * flow.is_result
         return metric
+
+    @cached_property
+    def _unit_costs(self) -> list[Costs]:
+        """What each unit costs on each tier."""
+        units = self.situation.space.units
+        return [
+            np.array([profile.cost_of(unit.nodes) for unit in units])
+            for profile in self.situation.profiles
+        ]
 
     def runs_ms(self, tier: int) -> Metric:
         """Time of the model that a tier runs, with its share of what borders cost."""
         profile = self.situation.profiles[tier]
-        made = np.where(self.flow.maker_array == FED, 0.0, self.tensors.raw_bytes)
+        made = np.where(self.flow.makers == FED, 0.0, self.tensors.raw_bytes)
         border = profile.border_ms_per_mb / 2e6 * made[:, None]
         ends = [link for link in (tier - 1, tier) if 0 <= link < self._links]
-        costs = [profile.cost_of(unit.nodes) for unit in self.situation.space.units]
         return self._metric(
-            units={tier: np.array(costs)},
+            units={tier: self._unit_costs[tier]},
             tensors=dict.fromkeys(ends, border),
             tiers={tier: profile.overhead_ms},
         )
@@ -132,19 +139,20 @@ class Pricing:
         lower, upper = self.situation.profiles[link : link + 2]
         return (lower.exchange_ms + upper.exchange_ms) / 2
 
+    @cached_property
+    def _carriers(self) -> tuple[list[str], NDArray[np.int64]]:
+        """Names of the codecs that carry anything, and the number of each tensor's in them."""
+        names = sorted({name for row in self.tensors.codecs for name in row})
+        number = {name: place for place, name in enumerate(names)}
+        rows = [[number[name] for name in row] for row in self.tensors.codecs]
+        return names, np.array(rows, dtype=np.int64).reshape(self.tensors.encoded_bytes.shape)
+
     def _codec_ms(self, profile: Profile, *, up: bool) -> Costs:
-        names = {name for row in self.tensors.codecs for name in row}
-        speeds = {name: codec_speed(profile, name) for name in names}
-        fixed = {name: speed.fixed_ms for name, speed in speeds.items()}
-        slope = {
-            name: 1e-3 / (speed.encode_mb_s if up else speed.decode_mb_s)
-            for name, speed in speeds.items()
-        }
-        shape = self.tensors.encoded_bytes.shape
-        rows = self.tensors.codecs
-        base = np.array([[fixed[name] for name in row] for row in rows]).reshape(shape)
-        steep = np.array([[slope[name] for name in row] for row in rows]).reshape(shape)
-        times: Costs = base + steep * self.tensors.coded_bytes
+        names, carriers = self._carriers
+        speeds = [codec_speed(profile, name) for name in names]
+        fixed = np.array([speed.fixed_ms for speed in speeds])
+        rates = np.array([speed.encode_mb_s if up else speed.decode_mb_s for speed in speeds])
+        times: Costs = fixed[carriers] + self.tensors.coded_bytes * 1e-3 / rates[carriers]
         return times
 
     @property

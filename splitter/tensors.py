@@ -55,8 +55,9 @@ def tensors_of(situation: Situation, names: Sequence[str]) -> Tensors:
     seen = [situation.tensors[name] for name in names]
     sendable = [name not in situation.space.unsendable for name in names]
     raw_bytes = np.array([float(tensor.raw_bytes) for tensor in seen])
+    carriers, lossless = _Carriers(situation.codecs), _Carriers((_RAW,))
     rows = [
-        _carriers(tensor, situation.codecs) if able else [(_RAW.name, 0)] * len(situation.codecs)
+        carriers.of(tensor) if able else [(_RAW.name, 0)] * len(situation.codecs)
         for tensor, able in zip(seen, sendable, strict=True)
     ]
     codecs = [[name for name, _ in row] for row in rows]
@@ -75,7 +76,7 @@ def tensors_of(situation: Situation, names: Sequence[str]) -> Tensors:
         coded_bytes=coded,
         result_bytes=np.array(
             [
-                float(_carriers(tensor, (_RAW,))[0][1]) if able else 0.0
+                float(lossless.of(tensor)[0][1]) if able else 0.0
                 for tensor, able in zip(seen, sendable, strict=True)
             ]
         ),
@@ -103,15 +104,27 @@ def _add_picture(
     return coded
 
 
-def _carriers(tensor: ObservedTensor, codecs: Sequence[Codec]) -> list[tuple[str, int]]:
-    """Name and size of what really carries a tensor under each codec."""
-    spec = TensorSpec(tensor.slot.name, tensor.slot.dtype, tensor.shape)
-    carriers = []
-    for wanted in codecs:
-        codec = wanted.resolve(spec)
-        size = tensor.encoded_bytes.get(codec.name)
-        carriers.append((codec.name, codec.max_encoded_bytes(spec) if size is None else size))
-    return carriers
+class _Carriers:
+    """What carries a tensor under each codec; a codec resolves all tensors of a dtype alike."""
+
+    def __init__(self, codecs: Sequence[Codec]) -> None:
+        self._codecs = codecs
+        self._resolved: dict[str, list[Codec]] = {}
+
+    def of(self, tensor: ObservedTensor) -> list[tuple[str, int]]:
+        """Name and size of what really carries a tensor under each codec."""
+        dtype = tensor.slot.dtype
+        if dtype not in self._resolved:
+            spec = TensorSpec(tensor.slot.name, dtype, tensor.shape)
+            self._resolved[dtype] = [codec.resolve(spec) for codec in self._codecs]
+        carriers = []
+        for codec in self._resolved[dtype]:
+            size = tensor.encoded_bytes.get(codec.name)
+            if size is None:
+                spec = TensorSpec(tensor.slot.name, dtype, tensor.shape)
+                size = codec.max_encoded_bytes(spec)
+            carriers.append((codec.name, size))
+        return carriers
 
 
 def codec_speed(profile: Profile, codec: str) -> CodecSpeed:

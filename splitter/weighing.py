@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from functools import cached_property
 
 import numpy as np
@@ -92,7 +92,7 @@ class Weighing:
         nowhere = np.ones((0, 0), dtype=bool)
         return with_codecs(tiers, self.pricing.latency_ms, Allowed(nowhere, usable, nowhere))
 
-    def candidate(self, placement: Placement, breaks: Sequence[str] = ()) -> Candidate:
+    def candidate(self, placement: Placement) -> Candidate:
         """Return a placement with what it costs."""
         tiers = placement.tiers
         device = np.flatnonzero(tiers == 0)
@@ -108,7 +108,6 @@ class Weighing:
             verified=cut_id in self.situation.timed,
             tiers=tuple(tiers.tolist()),
             onward=tuple(crossings[1:]),
-            breaks=tuple(breaks),
         )
 
     def _crossing(self, placement: Placement, link: int) -> tuple[CrossingTensor, ...]:

@@ -17,15 +17,14 @@ costs are linear in some parameters, at each corner of the parameters' box and s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from splitter.optimise.dataflow import FED, Dataflow
+from splitter.optimise.dataflow import FED, Dataflow, Numbers
 from splitter.optimise.problem import Allowed, Costs, Metric
 
 _MOST_ROUNDS = 60
@@ -63,8 +62,8 @@ class Contraction:
         flow: Units and tensors of the smaller problem.
     """
 
-    group: NDArray[np.int64]
-    tensors: NDArray[np.int64]
+    group: Numbers
+    tensors: Numbers
     flow: Dataflow
 
     def metric(self, metric: Metric) -> Metric:
@@ -100,7 +99,14 @@ def table_of(metric: Metric, allowed: Allowed, bound: float = np.inf) -> Table:
     )
 
 
-def contract(flow: Dataflow, tables: Sequence[Table], *, exchange: bool = True) -> Contraction:
+def contract(
+    flow: Dataflow,
+    tables: Sequence[Table],
+    *,
+    exchange: bool = True,
+    known: Sequence[Sequence[float]] = (),
+    start: Contraction | None = None,
+) -> Contraction:
     """Return the problem without the borders that never win.
 
     Args:
@@ -109,16 +115,16 @@ def contract(flow: Dataflow, tables: Sequence[Table], *, exchange: bool = True) 
             cheapest codec.
         exchange: Whether the tables are all that counts. Where they are not, as memory is not, only
             the bound can tell that a border never wins.
+        known: Where the tables are the corners of a box of parameters, in which costs are linear:
+            what placements that are known cost at each corner. A border that costs more than one of
+            them at all corners does so everywhere, for the cheapest choice of the rest is concave.
+        start: What is joined already.
     """
     single = len(tables) == 1
-    contraction = Contraction(
-        np.arange(flow.unit_count, dtype=np.int64),
-        np.arange(flow.tensor_count, dtype=np.int64),
-        flow,
-    )
+    contraction = start or untouched(flow)
     for _ in range(_MOST_ROUNDS):
         small = [_small(table, contraction) for table in tables]
-        pairs = _bounds(contraction.flow, small)
+        pairs = _bounds(contraction.flow, small, known)
         if exchange:
             exchanges = _exchanges(contraction.flow, small, single=single)
             pairs = np.hstack([pairs, exchanges])
@@ -126,6 +132,12 @@ def contract(flow: Dataflow, tables: Sequence[Table], *, exchange: bool = True) 
             break
         contraction = _join(flow, contraction, pairs)
     return contraction
+
+
+def untouched(flow: Dataflow) -> Contraction:
+    """Return the contraction that joins nothing."""
+    units, tensors = (np.arange(count) for count in (flow.unit_count, flow.tensor_count))
+    return Contraction(units, tensors, flow)
 
 
 def _small(table: Table, contraction: Contraction) -> Table:
@@ -140,17 +152,17 @@ def _small(table: Table, contraction: Contraction) -> Table:
     )
 
 
-def _exchanges(flow: Dataflow, tables: Sequence[Table], *, single: bool) -> NDArray[np.int64]:
+def _exchanges(flow: Dataflow, tables: Sequence[Table], *, single: bool) -> Numbers:
     """Pairs of units that need never be separated, by the exchange rule."""
     makers, readers = flow.edges
     lone_need = np.bincount(readers, minlength=flow.unit_count)[readers] == 1
     lone_reader = np.bincount(makers, minlength=flow.unit_count)[makers] == 1
     tensors, reading = flow.reads
     count = np.bincount(tensors, minlength=flow.tensor_count)
-    made = flow.maker_array[tensors] != FED
+    made = flow.makers[tensors] != FED
     private = made & (count[tensors] == 1)
     keys = makers * flow.unit_count + readers
-    saved_keys = flow.maker_array[tensors[private]] * flow.unit_count + reading[private]
+    saved_keys = flow.makers[tensors[private]] * flow.unit_count + reading[private]
     saved_edge = np.searchsorted(keys, saved_keys)
     down = lone_need.copy()
     up = lone_reader.copy()
@@ -179,32 +191,92 @@ def _exchanges(flow: Dataflow, tables: Sequence[Table], *, single: bool) -> NDAr
 
 def _by_maker(flow: Dataflow, costs: Costs, *, results: bool = False) -> Costs:
     """The sum over what each unit makes."""
-    made = flow.maker_array != FED
+    made = flow.makers != FED
     if results:
-        wanted = np.zeros(flow.tensor_count, dtype=bool)
-        wanted[list(flow.results)] = True
-        made &= wanted
-    return np.bincount(flow.maker_array[made], costs[made], minlength=flow.unit_count).astype(
-        np.float64
-    )
+        made &= flow.is_result
+    return np.bincount(flow.makers[made], costs[made], minlength=flow.unit_count).astype(np.float64)
 
 
-def _bounds(flow: Dataflow, tables: Sequence[Table]) -> NDArray[np.int64]:
+def _bounds(flow: Dataflow, tables: Sequence[Table], known: Sequence[Sequence[float]]) -> Numbers:
     """Pairs of units whose separation costs more than a placement that is known."""
-    never = np.zeros(flow.tensor_count, dtype=bool)
-    for table in tables:
-        if np.isfinite(table.bound):
-            rest = float(table.units.min(axis=0).sum()) + table.fixed
-            room = table.bound * (1 + _ROOM)
-            never |= (table.least + rest > room).all(axis=0)
-        never |= np.isinf(table.least).all(axis=0)
+    never = np.ones(flow.tensor_count, dtype=bool)
+    links = tables[0].least.shape[0]
+    for link in range(links):
+        costs = _least_costs(flow, tables, link)
+        here = np.zeros(flow.tensor_count, dtype=bool)
+        for table, cost in zip(tables, costs, strict=True):
+            here |= (cost > table.bound * (1 + _ROOM)) | np.isinf(cost)
+        for values in known:
+            dearer = [cost > value * (1 + _ROOM) for cost, value in zip(costs, values, strict=True)]
+            here |= np.logical_and.reduce(dearer)
+        never &= here
     tensors, readers = flow.reads
-    makers = flow.maker_array[tensors]
+    makers = flow.makers[tensors]
     chosen = never[tensors] & (makers != FED)
     return np.stack([makers[chosen], readers[chosen]])
 
 
-def _join(flow: Dataflow, before: Contraction, pairs: NDArray[np.int64]) -> Contraction:
+def _least_costs(flow: Dataflow, tables: Sequence[Table], link: int) -> list[Costs]:
+    """For each table, the least that any placement costs in which each tensor crosses a link.
+
+    What leads to the tensor is below the link then, and what follows from one of its readers above
+    it; of both only one path is counted, the same in all tables.
+    """
+    least = [table.units.min(axis=0) for table in tables]
+    below = [_more(table.units[: link + 1], table.units) for table in tables]
+    above = [_more(table.units[link + 1 :], table.units) for table in tables]
+    makers, readers = (part.tolist() for part in flow.edges)
+    upwards = range(flow.unit_count)
+    before = _along(below, upwards, zip(makers, readers, strict=True))
+    edges = sorted(zip(readers, makers, strict=True), reverse=True)
+    after = _along(above, upwards[::-1], edges)
+    tensors, reading = flow.reads
+    costs = []
+    for number, table in enumerate(tables):
+        ends = np.full(flow.tensor_count, np.inf)
+        np.minimum.at(ends, tensors, after[number][reading])
+        begins = np.append(before[number], 0.0)[flow.makers]  # what is fed comes last: FED is -1
+        rest = table.least[link] + least[number].sum() + table.fixed
+        costs.append(np.where(np.isinf(ends), 0.0, rest + begins + ends))
+    return costs
+
+
+def _more(some: Costs, every: Costs) -> Costs:
+    """How much more each unit costs at least on some tiers than on the best of all."""
+    least = every.min(axis=0)
+    more = np.zeros(len(least))
+    np.subtract(some.min(axis=0), least, out=more, where=np.isfinite(least))
+    return more
+
+
+def _along(
+    gains: Sequence[Costs], order: Sequence[int], edges: Iterable[tuple[int, int]]
+) -> list[Costs]:
+    """What a path to each unit adds up to in each table; the path that adds most over all tables.
+
+    Args:
+        gains: Of each unit in each table.
+        order: The units, starts of paths first.
+        edges: From the start of paths to their end, in that order of their starts.
+    """
+    total = np.sum(gains, axis=0).tolist()
+    most = list(total)
+    via = [-1] * len(total)
+    for start, end in edges:
+        if most[start] + total[end] > most[end]:
+            most[end] = most[start] + total[end]
+            via[end] = start
+    sums = []
+    for gain in gains:
+        values = gain.tolist()
+        for unit in order:
+            if via[unit] >= 0:
+                values[unit] += values[via[unit]]
+        sums.append(np.array(values))
+    return sums
+
+
+def _join(flow: Dataflow, before: Contraction, pairs: Numbers) -> Contraction:
     """Join each pair, and whatever lies between its units: it must be on the same side."""
     units = before.flow.unit_count
     makers, readers = before.flow.edges
@@ -212,27 +284,28 @@ def _join(flow: Dataflow, before: Contraction, pairs: NDArray[np.int64]) -> Cont
     ends = np.concatenate([readers, pairs[0]])
     graph = coo_array((np.ones(len(starts)), (starts, ends)), shape=(units, units))
     _, label = connected_components(graph, directed=True, connection="strong")
+    label = label.astype(np.int64)
     order = _topological(label, makers, readers)
     group = order[label][before.group]
     return _contracted(flow, group)
 
 
-def _topological(
-    label: NDArray[np.int32], makers: NDArray[np.int64], readers: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _topological(label: Numbers, makers: Numbers, readers: Numbers) -> Numbers:
     """Number components such that each comes after those that it needs."""
     count = int(label.max()) + 1
     starts, ends = label[makers], label[readers]
+    # SciPy numbers components as it leaves them, so last ones first; it does not promise to.
+    if (starts >= ends).all():
+        return np.arange(count - 1, -1, -1)
     between = starts != ends
-    pairs = np.unique(starts[between].astype(np.int64) * count + ends[between])
+    pairs = np.unique(starts[between] * count + ends[between])
     starts, ends = pairs // count, pairs % count
     waiting = np.bincount(ends, minlength=count).tolist()
     begin = np.searchsorted(starts, np.arange(count + 1)).tolist()
     following = ends.tolist()
     ready = [component for component in range(count) if not waiting[component]]
     number = np.zeros(count, dtype=np.int64)
-    for place, component in enumerate(_drain(ready, waiting, begin, following)):
-        number[component] = place
+    number[_drain(ready, waiting, begin, following)] = np.arange(count)
     return number
 
 
@@ -250,30 +323,21 @@ def _drain(
     return done
 
 
-def _contracted(flow: Dataflow, group: NDArray[np.int64]) -> Contraction:
+def _contracted(flow: Dataflow, group: Numbers) -> Contraction:
     tensors, readers = flow.reads
     units = int(group.max()) + 1
-    makers = flow.maker_array
-    grouped = np.where(makers == FED, FED, group[makers])
+    grouped = np.where(flow.makers == FED, FED, group[flow.makers])
     inner = (grouped[tensors] == group[readers]) & (grouped[tensors] != FED)
     pairs = np.unique(tensors[~inner] * units + group[readers[~inner]])
     outer, reading = pairs // units, pairs % units
-    wanted = np.zeros(flow.tensor_count, dtype=bool)
+    wanted = flow.is_result.copy()
     wanted[outer] = True
-    wanted[list(flow.results)] = True
     kept = np.flatnonzero(wanted)
-    begin = np.searchsorted(outer, kept).tolist()
-    end = np.searchsorted(outer, kept, side="right").tolist()
-    flat = reading.tolist()
-    place = {tensor: number for number, tensor in enumerate(kept.tolist())}
-    small = Dataflow(
-        unit_count=units,
-        makers=tuple(grouped[kept].tolist()),
-        readers=tuple(tuple(flat[start:stop]) for start, stop in zip(begin, end, strict=True)),
-        results=frozenset(place[tensor] for tensor in flow.results),
-    )
+    place = np.cumsum(wanted) - 1
+    reads = (place[outer], reading)
+    small = Dataflow(units, grouped[kept], reads, place[flow.results])
     return Contraction(group, kept, small)
 
 
-def _summed(costs: Costs, group: NDArray[np.int64], count: int) -> Costs:
+def _summed(costs: Costs, group: Numbers, count: int) -> Costs:
     return np.stack([np.bincount(group, row, minlength=count) for row in costs])

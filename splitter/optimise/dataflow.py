@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+Numbers = NDArray[np.int64]
 FED = -1  # the maker of a tensor that the device is fed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dataflow:
     """Units in topological order and the tensors between them.
 
     Attributes:
         unit_count: How many units there are.
         makers: Unit that makes each tensor, or :data:`FED`.
-        readers: Units that read each tensor, each once.
-        results: Tensors that units make and that the device wants in the end.
+        reads: All pairs of a tensor and a unit that reads it, ordered by tensor, each once: two
+            arrays of one length.
+        results: Numbers of the tensors that units make and that the device wants in the end.
     """
 
     unit_count: int
-    makers: tuple[int, ...]
-    readers: tuple[tuple[int, ...], ...]
-    results: frozenset[int]
+    makers: Numbers
+    reads: tuple[Numbers, Numbers]
+    results: Numbers
+
+    @classmethod
+    def of(
+        cls,
+        unit_count: int,
+        makers: Sequence[int],
+        readers: Sequence[Sequence[int]],
+        results: Iterable[int],
+    ) -> Dataflow:
+        """Return a dataflow from lists: the maker and the readers of each tensor."""
+        counts = [len(units) for units in readers]
+        flat = [unit for units in readers for unit in units]
+        tensors = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+        return cls(
+            unit_count,
+            np.array(makers, dtype=np.int64),
+            (tensors, np.array(flat, dtype=np.int64)),
+            np.array(sorted(results), dtype=np.int64),
+        )
 
     @property
     def tensor_count(self) -> int:
@@ -34,17 +56,19 @@ class Dataflow:
         return len(self.makers)
 
     @cached_property
-    def maker_array(self) -> NDArray[np.int64]:
-        """``makers`` as an array."""
-        return np.array(self.makers, dtype=np.int64)
+    def readers(self) -> tuple[tuple[int, ...], ...]:
+        """Units that read each tensor."""
+        tensors, units = self.reads
+        ends = np.searchsorted(tensors, np.arange(self.tensor_count + 1)).tolist()
+        flat = units.tolist()
+        return tuple(tuple(flat[start:end]) for start, end in pairwise(ends))
 
     @cached_property
-    def reads(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """All pairs of tensor and reader: two arrays of one length, ordered by tensor."""
-        counts = [len(units) for units in self.readers]
-        tensors = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
-        flat = [unit for units in self.readers for unit in units]
-        return tensors, np.array(flat, dtype=np.int64)
+    def is_result(self) -> NDArray[np.bool_]:
+        """Whether each tensor is a result."""
+        mask = np.zeros(self.tensor_count, dtype=bool)
+        mask[self.results] = True
+        return mask
 
     @cached_property
     def last_readers(self) -> NDArray[np.int64]:
@@ -58,7 +82,7 @@ class Dataflow:
     def edges(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """All pairs of a unit and one that reads what it makes, each pair once."""
         tensors, readers = self.reads
-        makers = self.maker_array[tensors]
+        makers = self.makers[tensors]
         made = makers != FED
         pairs = np.unique(makers[made] * self.unit_count + readers[made])
         return pairs // self.unit_count, pairs % self.unit_count

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-from splitter.optimise.contraction import Contraction, contract, table_of
+from splitter.optimise.contraction import Contraction, contract, table_of, untouched
 from splitter.optimise.dataflow import FED, Dataflow
 from splitter.optimise.problem import (
     NO_CODEC,
@@ -42,6 +42,10 @@ _KNOWN = 1 << 28
 _INFINITE = 1 << 29
 
 
+# Contracting takes as long as the cut itself where there is so little to be cut.
+_SMALL = 400
+
+
 def least_placement(flow: Dataflow, metric: Metric, allowed: Allowed) -> Placement | None:
     """Return the placement of least cost; ``None`` where nothing is allowed.
 
@@ -50,7 +54,8 @@ def least_placement(flow: Dataflow, metric: Metric, allowed: Allowed) -> Placeme
     """
     known = [*_pure(flow, metric, allowed), *_best_prefixes(flow, metric, allowed)]
     bound = min((metric_value(flow, metric, placement) for placement in known), default=math.inf)
-    contraction = contract(flow, [table_of(metric, allowed, bound)])
+    tables = [table_of(metric, allowed, bound)]
+    contraction = contract(flow, tables) if flow.unit_count > _SMALL else untouched(flow)
     small = Layers(contraction.flow, contraction.metric(metric), contraction.allowed(allowed))
     found = [placement_of(contraction, tiers, metric, allowed) for tiers in small.placements(bound)]
     return min(
@@ -98,14 +103,14 @@ def prefix_costs(flow: Dataflow, metric: Metric, allowed: Allowed, lower: int, u
     add(np.zeros(flow.unit_count, dtype=np.int64), units + 1, table.units[upper])
     last = flow.last_readers
     read = np.flatnonzero(last >= 0)
-    fed = flow.maker_array == FED
+    fed = flow.makers == FED
     for link in range(upper):
         below = link < lower  # all units are above it, for what is fed must come up to them
         sent = read[fed[read]] if below else read
         stop = np.full(len(sent), end) if below else last[sent] + 1
-        add(np.where(fed[sent], 0, flow.maker_array[sent] + 1), stop, table.least[link, sent])
-        made = np.array(sorted(flow.results), dtype=np.int64)
-        stop = np.full(len(made), end) if below else flow.maker_array[made] + 1
+        add(np.where(fed[sent], 0, flow.makers[sent] + 1), stop, table.least[link, sent])
+        made = flow.results
+        stop = np.full(len(made), end) if below else flow.makers[made] + 1
         add(np.zeros(len(made), dtype=np.int64), stop, table.results[link, made])
     totals: Costs = np.cumsum(change)[:end]
     totals[1:] += metric.tiers[lower]
@@ -208,8 +213,8 @@ class Layers:
 
     def _add_tensors(self, arcs: Arcs, link: int) -> None:
         flow, start = self._flow, link * self._flow.unit_count
-        made = np.where(flow.maker_array == FED, arcs.source, start + flow.maker_array)
-        results = np.array(sorted(flow.results), dtype=np.int64)
+        made = np.where(flow.makers == FED, arcs.source, start + flow.makers)
+        results = flow.results
         arcs.add(
             np.full(len(results), arcs.source), made[results], self._table.results[link, results]
         )

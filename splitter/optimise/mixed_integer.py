@@ -141,7 +141,7 @@ class _Model:
         allowed = self._problem.allowed.tensors[link]
         below = self._below[link]
         for tensor, (maker, readers) in enumerate(
-            zip(self._flow.makers, self._flow.readers, strict=True)
+            zip(self._flow.makers.tolist(), self._flow.readers, strict=True)
         ):
             if not readers:
                 continue
@@ -165,9 +165,9 @@ class _Model:
                 row, constant = self._on_tier(unit, tier)
                 self.at_most(row, -constant)
         for link, below in enumerate(self._below):
-            for tensor in self._flow.results:
+            for tensor in self._flow.results.tolist():
                 if not allowed.results[link, tensor]:
-                    self.at_most({below[self._flow.makers[tensor]]: -1.0}, -1.0)
+                    self.at_most({below[int(self._flow.makers[tensor])]: -1.0}, -1.0)
 
     def _on_tier(self, unit: int, tier: int) -> tuple[Row, float]:
         """1 where a unit runs on a tier, else 0; as a row and a constant."""
@@ -239,9 +239,9 @@ class _Model:
         for link, crossings in enumerate(self._crossing):
             for (tensor, codec), variable in crossings.items():
                 add(variable, float(metric.tensors[link, tensor, codec]))
-            for tensor in self._flow.results:
+            for tensor in self._flow.results.tolist():
                 cost = float(metric.results[link, tensor])
-                add(self._below[link][self._flow.makers[tensor]], -cost)
+                add(self._below[link][int(self._flow.makers[tensor])], -cost)
                 constant += cost
         for tier, cost in enumerate(metric.tiers.tolist()):
             if cost:
@@ -289,11 +289,11 @@ class _Model:
         ends = {*last, memory.flow.unit_count - 1}
         for unit in sorted(ends - {-1}):  # elsewhere nothing is dropped: the next holds no less
             row, constant = dict(base), 0.0
-            for tensor, maker in enumerate(memory.flow.makers):
+            for tensor, maker in enumerate(memory.flow.makers.tolist()):
                 if maker > unit:
                     continue
                 size = float(memory.tensor_bytes[tensor])
-                here = last[tensor] >= unit or maker == unit or tensor in memory.flow.results
+                here = last[tensor] >= unit or maker == unit or bool(memory.flow.is_result[tensor])
                 if here and maker == FED:
                     constant += size
                 for variable in [below[maker]] if here and maker != FED else []:

@@ -181,14 +181,12 @@ def crossing(flow: Dataflow, tiers: NDArray[np.int64], link: int) -> NDArray[np.
 
 def returning(flow: Dataflow, tiers: NDArray[np.int64], link: int) -> NDArray[np.bool_]:
     """Return which results come back over a link."""
-    wanted = np.zeros(flow.tensor_count, dtype=bool)
-    wanted[list(flow.results)] = True
-    return wanted & ~_made_at_most(flow, tiers, link)
+    return flow.is_result & ~_made_at_most(flow, tiers, link)
 
 
 def _made_at_most(flow: Dataflow, tiers: NDArray[np.int64], tier: int) -> NDArray[np.bool_]:
     padded = np.append(tiers, 0)  # what is fed lies on tier 0: FED is the last index
-    made: NDArray[np.bool_] = padded[flow.maker_array] <= tier
+    made: NDArray[np.bool_] = padded[flow.makers] <= tier
     return made
 
 
@@ -271,12 +269,11 @@ def memory_bytes(memory: Memory, tiers: NDArray[np.int64]) -> float:
         return 0.0
     held = np.unique(memory.used_weights[here[memory.using_units]])
     weights = float(memory.weight_bytes[held].sum())
-    made = flow.maker_array
+    made = flow.makers
     mine = np.flatnonzero((made == FED) | here[made])
-    stays = np.zeros(flow.tensor_count, dtype=bool)
-    stays[list(flow.results)] = True
+    stays = flow.is_result
     if tiers.max() > 0:
-        stays |= crossing(flow, tiers, 0)
+        stays = stays | crossing(flow, tiers, 0)
     last = np.where(stays, flow.unit_count - 1, np.maximum(flow.last_readers, made))
     change = np.zeros(flow.unit_count + 1)
     np.add.at(change, np.maximum(made[mine], 0), memory.tensor_bytes[mine])

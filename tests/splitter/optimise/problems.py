@@ -58,7 +58,7 @@ def random_flow(source: np.random.Generator, most_units: int) -> Dataflow:
         for tensor, maker in enumerate(makers)
         if maker != FED and (not readers[tensor] or source.random() < 0.1)
     }
-    return Dataflow(count, tuple(makers), tuple(map(tuple, readers)), frozenset(results))
+    return Dataflow.of(count, makers, readers, results)
 
 
 def _costs(source: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
@@ -70,7 +70,7 @@ def _costs(source: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.fl
 def random_metric(source: np.random.Generator, flow: Dataflow, shape: Shape) -> Metric:
     links = shape.tiers - 1
     results = _costs(source, (links, flow.tensor_count))
-    results[:, [t for t in range(flow.tensor_count) if t not in flow.results]] = 0
+    results[:, ~flow.is_result] = 0
     return Metric(
         units=_costs(source, (shape.tiers, flow.unit_count)),
         tensors=_costs(source, (links, flow.tensor_count, shape.codecs)),
