@@ -29,7 +29,7 @@ from splitter.pictures import picture_encoding, sends_picture
 from splitter.planner import make_plan
 from splitter.plans import Plan
 from splitter.policy import trace_policies
-from splitter.sides import Side, Sides, check_side, recording_notes
+from splitter.sides import Side, Sides, check_side, side_notes
 from splitter.situation import Hop, InputEncoding, PartTimes, Situation
 from splitter.verification import verified_plan
 from splitter.weighing import Weighing
@@ -123,7 +123,7 @@ class Planning:
         request, observation = self._request, self.observation
         profiles = [self._sides.profile(side) for side in request.sides]
         for side, profile in zip(request.sides, profiles, strict=True):
-            notes.extend(recording_notes(side, profile))
+            notes.extend(side_notes(side, profile))
         link, *onward = (request.link, *(link for _, link in request.middle))
         return Situation(
             model=self._loaded.identity,

@@ -68,11 +68,16 @@ def check_side(side: Side, loaded: LoadedModel, feeds: Feeds, codecs: Iterable[s
         check_recording(side, loaded)
 
 
-def recording_notes(side: Side, profile: Profile) -> list[str]:
-    """What a reader of a plan should know of costs that another profiler recorded."""
-    if not isinstance(side, Recording):
-        return []
-    return [f"{profile.label}: {note}" for note in profile.notes]
+def side_notes(side: Side, profile: Profile) -> list[str]:
+    """What a reader of a plan should know of costs that another profiler recorded.
+
+    Of a preset, only what it says of this model: which of its operators no measurement covers.
+    """
+    if isinstance(side, Preset):
+        notes = [note for note in profile.notes if note not in side.notes]
+    else:
+        notes = list(profile.notes) if isinstance(side, Recording) else []
+    return [f"{profile.label}: {note}" for note in notes]
 
 
 @dataclass

@@ -473,3 +473,26 @@ def test_wishes_that_cannot_be_met_are_refused_in_one_line(
     assert main([str(model), "--device", "pi4", "--link", "20mbps", *arguments]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
+
+
+def test_a_preset_says_which_operators_no_measurement_covers(tmp_path: Path) -> None:
+    path = tmp_path / "recurrent.onnx"
+    model = onnx.parser.parse_model(
+        """
+        <ir_version: 8, opset_import: ["" : 17]>
+        recurrent (float[4,1,3] x) => (float[4,1,1,8] y) { y = RNN <hidden_size=8> (x, w, r) }
+        """
+    )
+    weights = {"w": np.ones((1, 8, 3), np.float32), "r": np.ones((1, 8, 8), np.float32)}
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(value, name) for name, value in weights.items()
+    )
+    path.write_bytes(model.SerializeToString())
+    notes = plan_json(path, "--device", "pi4", "--link", "20mbps")["notes"]
+    assert any(
+        note.startswith("pi4: No published row tells the rate of recurrent") for note in notes
+    )
+    convolutions = tmp_path / "chain.onnx"
+    convolutions.write_bytes(chain_cnn().proto.SerializeToString())
+    notes = plan_json(convolutions, "--device", "pi4", "--link", "20mbps")["notes"]
+    assert not any(note.startswith("pi4: ") for note in notes)
