@@ -34,8 +34,6 @@ from splitter.wishes import (
 from splitter.workspace import bundle_workspace
 
 if TYPE_CHECKING:
-    import torch
-
     from profiler.presets import Preset
     from profiler.profile import Profile
 
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def plan(
-    model: str | Path | torch.nn.Module,
+    model: str | Path | Any,
     *,
     device: Machine,
     link: str | Link,
