@@ -16,6 +16,7 @@ from profiler.graph.graph import Graph, build_graph
 from profiler.graph.normalise import normalise, walk_graphs
 from profiler.values import ModelIdentity
 from protocol.files import read_file
+from protocol.text import quoted
 
 _LARGEST_BYTES = 1 << 31  # what a protobuf can hold; larger models keep their weights outside
 
@@ -124,7 +125,7 @@ def external_file(model: Path, location: str) -> Path:
     """
     relative = PurePosixPath(location)
     if not location or "\0" in location or relative.is_absolute() or ".." in relative.parts:
-        raise ModelError(f"{model}: weights location {location!r} leaves the model's folder")
+        raise ModelError(f"{model}: weights location {quoted(location)} leaves the model's folder")
     folder, real_folder = model.parent.resolve(), model.resolve().parent
     for candidate in (model.parent / relative, real_folder / relative):
         try:
@@ -132,14 +133,16 @@ def external_file(model: Path, location: str) -> Path:
         except OSError:  # missing, or a name that no file can have
             continue
         if not real.is_file():
-            raise ModelError(f"{model}: weights location {location!r} is no file")
+            raise ModelError(f"{model}: weights location {quoted(location)} is no file")
         if real.is_relative_to(folder) or real.is_relative_to(real_folder):
             return real
         raise ModelError(
-            f"{model}: weights file {location!r} is a link to another folder; "
+            f"{model}: weights file {quoted(location)} is a link to another folder; "
             "copy the weights beside the model"
         )
-    raise ModelError(f"{model}: weights file {location!r} is missing; copy it beside the model")
+    raise ModelError(
+        f"{model}: weights file {quoted(location)} is missing; copy it beside the model"
+    )
 
 
 def _digest(path: Path, proto: onnx.ModelProto) -> str:

@@ -120,5 +120,5 @@ def test_a_header_that_claims_a_huge_picture_is_refused():
 
 def test_without_pillow_the_error_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(CodecError, match=r"pip install 'headtail\[images\]'"):
+    with pytest.raises(CodecError, match=r"run pip install '\.\[images\]'"):
         JpegCodec(90).encode(np.zeros((8, 8, 3), np.uint8))
