@@ -93,6 +93,14 @@ class Explanation:
         }
 
 
+def plan_content(plan: Plan, explanation: Explanation | None) -> dict[str, Any]:
+    """Return a plan, and why it is what it is if that is known, as one JSON-ready mapping."""
+    content = plan.to_dict()
+    if explanation is not None:
+        content["explanation"] = explanation.to_dict()
+    return content
+
+
 def explain(situation: Situation, plan: Plan, time_limit_s: float = TIME_LIMIT_S) -> Explanation:
     """Return why the plan is what it is; timed cuts count as their profiles say."""
     weighing = Weighing(replace(situation, timed={}))

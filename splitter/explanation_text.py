@@ -11,7 +11,7 @@ from splitter.explanation import Explanation, Neighbour
 from splitter.plans import Candidate, Plan
 from splitter.sensitivity import Flip
 
-_INPUTS = {
+INPUTS = {
     "uplink_mbps": ("the uplink", " Mbit/s"),
     "downlink_mbps": ("the downlink", " Mbit/s"),
     "rtt_ms": ("the round trip", " ms"),
@@ -44,7 +44,7 @@ def _neighbours(explanation: Explanation) -> Iterator[str]:
     rows = [
         [
             f"{neighbour.candidate.predicted.latency_ms:.2f}",
-            _difference(explanation, neighbour),
+            difference(explanation, neighbour),
             one_line(neighbour.moved, _NAME_CHARACTERS),
             neighbour.onto,
             f"{neighbour.candidate.predicted.uplink_bytes:,}",
@@ -54,7 +54,8 @@ def _neighbours(explanation: Explanation) -> Iterator[str]:
     yield table(rows, ["ms", "worse by", "if this node moves", "onto", "bytes up"])
 
 
-def _difference(explanation: Explanation, neighbour: Neighbour) -> str:
+def difference(explanation: Explanation, neighbour: Neighbour) -> str:
+    """Return by how much a neighbour is worse by the first objective."""
     best, value = explanation.values[0], neighbour.values[0]
     return f"{(value - best) / best:.2%}" if best else f"{value:.3g}"
 
@@ -74,7 +75,7 @@ def _flips(plan: Plan, explanation: Explanation) -> Iterator[str]:
     if explanation.flips is None:
         yield "How far inputs may move is only known for an objective that is one sum of costs."
         return
-    for name, (title, unit) in _INPUTS.items():
+    for name, (title, unit) in INPUTS.items():
         found = sorted(
             (flip for flip in explanation.flips if flip.input == name), key=lambda flip: flip.at
         )

@@ -126,11 +126,15 @@ class Family:
         box: Where they are complete.
         members: The cuts, best for the slowest uplink first as far as that orders them.
         crossovers: At the plan's own round trip and load, from slow to fast.
+        rtt_ms: The plan's own round trip.
+        load: The plan's own load.
     """
 
     box: Box
     members: tuple[Member, ...]
     crossovers: tuple[Crossover, ...]
+    rtt_ms: float
+    load: float
 
     def best(self, uplink_mbps: float, rtt_ms: float, load: float) -> Member:
         """Return the best cut for a moment."""
@@ -142,6 +146,8 @@ class Family:
             "box": asdict(self.box),
             "members": [member.to_dict() for member in self.members],
             "crossovers": [asdict(crossover) for crossover in self.crossovers],
+            "rtt_ms": self.rtt_ms,
+            "load": self.load,
         }
 
 
@@ -172,8 +178,9 @@ def plan_family(weighing: Weighing, box: Box) -> Family:
             if known is None or member.uplink_bytes < known.uplink_bytes:
                 found[member.cut] = member
     members = _winning(list(found.values()), box)
-    link, load = weighing.situation.link, weighing.situation.wishes.load.factor
-    return Family(box, tuple(members), _crossovers(members, box, link.rtt_ms, load))
+    rtt_ms, load = weighing.situation.link.rtt_ms, weighing.situation.wishes.load.factor
+    crossovers = _crossovers(members, box, rtt_ms, load)
+    return Family(box, tuple(members), crossovers, rtt_ms, load)
 
 
 def _at_steady_rates(weighing: Weighing) -> Weighing:

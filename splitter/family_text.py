@@ -7,6 +7,11 @@ from collections.abc import Iterator
 from splitter.plans import Plan
 from splitter.policy import Policy
 
+POLICIES = {
+    "static": "The best cut for all moments of the trace",
+    "by rate": "The best cut for the rate of each moment",
+    "clairvoyant": "Who knows how long each frame will take",
+}
 _ENDS = 1e-9
 
 
@@ -17,7 +22,7 @@ def family_lines(plan: Plan) -> Iterator[str]:
         return
     low, high = family.box.uplink_mbps
     if not family.crossovers:
-        best = family.best(plan.link.uplink_mbps, plan.link.rtt_ms, 0.0)
+        best = family.best(plan.link.uplink_mbps, family.rtt_ms, family.load)
         yield f"For latency, {best.cut} stays the best from {low:g} to {high:g} Mbit/s up."
     else:
         first, *_ = family.crossovers
@@ -35,17 +40,16 @@ def family_lines(plan: Plan) -> Iterator[str]:
 
 
 def _policy(policy: Policy) -> str:
-    chosen = ", ".join(
+    return (
+        f"{POLICIES[policy.name]} ({cut_shares(policy)}): {policy.latency_ms:.1f} ms in "
+        f"expectation, {policy.regret_ms:.1f} ms more than the best possible."
+    )
+
+
+def cut_shares(policy: Policy) -> str:
+    """Return the cuts that a policy chooses, the most frequent first."""
+    return ", ".join(
         f"{cut} {share:.0%}"
         for cut, share in sorted(policy.cuts.items(), key=lambda item: -item[1])
         if share > _ENDS
-    )
-    what = {
-        "static": "The best cut for all moments of the trace",
-        "by rate": "The best cut for the rate of each moment",
-        "clairvoyant": "Who knows how long each frame will take",
-    }[policy.name]
-    return (
-        f"{what} ({chosen}): {policy.latency_ms:.1f} ms in expectation, "
-        f"{policy.regret_ms:.1f} ms more than the best possible."
     )

@@ -20,7 +20,7 @@ from splitter.optimise.min_cut import prefix_costs, with_codecs
 from splitter.optimise.problem import Placement, Problem, is_allowed, violation
 from splitter.optimise.solver import TIME_LIMIT_S, Solution, solve
 from splitter.planner_notes import plan_notes
-from splitter.plans import Candidate, Machine, Plan
+from splitter.plans import Candidate, Machine, Plan, exceeded
 from splitter.problems import Posed, pose
 from splitter.situation import Situation
 from splitter.weighing import Weighing
@@ -117,7 +117,7 @@ def _short_list(
     for placement in _best_prefixes(posed.problems[0]):
         candidate = weighing.candidate(placement)
         fits = violation(posed.problems[0], placement) <= _SLACK
-        if fits and not list(_exceeded(weighing.situation, candidate)):
+        if fits and not list(exceeded(weighing.situation.wishes.rules, candidate.predicted)):
             yield candidate
     split = _best_split(posed.problems[0], time_limit_s)
     if split is not None:
@@ -178,21 +178,13 @@ def _broken(weighing: Weighing, placement: Placement, candidate: Candidate) -> I
     if math.isinf(weighing.queue.wait_ms(candidate.predicted.cloud_ms)):
         frames = weighing.situation.wishes.load.frames_per_worker_s
         yield f"the load: a worker cannot keep up with {frames:g} such frames a second"
-    yield from _exceeded(weighing.situation, candidate)
+    yield from map(str, exceeded(weighing.situation.wishes.rules, candidate.predicted))
 
 
 def without_picture(weighing: Weighing, placement: Placement) -> Placement:
     """Return a placement in which the picture travels as a tensor."""
     picture = weighing.picture_codec if weighing.situation.picture is not None else -2
     return replace(placement, codecs=np.where(placement.codecs == picture, 0, placement.codecs))
-
-
-def _exceeded(situation: Situation, candidate: Candidate) -> Iterator[str]:
-    for rule in situation.wishes.rules:
-        if isinstance(rule, Limit):
-            value = candidate.predicted.metric(rule.metric)
-            if value is None or value > rule.most * (1 + _SLACK):
-                yield str(rule)
 
 
 def _machine(profile: Profile) -> Machine:

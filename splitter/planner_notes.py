@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from splitter.plans import Candidate, Prediction
+from splitter.bands import Bands
+from splitter.plans import Candidate
 from splitter.situation import Situation
 
 
@@ -69,27 +70,12 @@ def _flip_notes(
 ) -> Iterable[str]:
     rivals = (item for item in ranked if item.decision != chosen.decision and not item.breaks)
     rival = next(rivals, None)
-    band = max(profile.uncertainty for profile in situation.profiles)
-    if rival is not None and _could_flip(chosen.predicted, rival.predicted, situation):
+    device, *middle, cloud = (profile.uncertainty for profile in situation.profiles)
+    bands = Bands(device, max(middle, default=0.0), cloud)
+    band = max(device, *middle, cloud)
+    if rival is not None and bands.may_win(rival.predicted, chosen.predicted):
         yield (
             f"Within the uncertainty of the costs (up to {band:.0%}) {rival.decision!r} may win "
             f"over {chosen.decision!r}: {rival.predicted.latency_ms:.1f} ms against "
             f"{chosen.predicted.latency_ms:.1f} ms."
         )
-
-
-def _could_flip(chosen: Prediction, rival: Prediction, situation: Situation) -> bool:
-    """Whether some costs within both profiles' bands make the rival the better one.
-
-    Device times scale together, and so do cloud times, so it is enough to look at the corners.
-    """
-    for device_sign in (-1, 1):
-        for cloud_sign in (-1, 1):
-            device = device_sign * situation.device.uncertainty
-            cloud = cloud_sign * situation.cloud.uncertainty
-            gap = rival.latency_ms - chosen.latency_ms
-            gap += device * (rival.device_ms - chosen.device_ms)
-            gap += cloud * (rival.cloud_ms - chosen.cloud_ms)
-            if gap < 0:
-                return True
-    return False

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from profiler.links import Link
 from profiler.values import ModelIdentity
 from splitter.bundle import Decision
-from splitter.wishes import MetricName, Objective, Rule
+from splitter.wishes import Limit, MetricName, Objective, Rule
 
 if TYPE_CHECKING:
     from splitter.family import Family
     from splitter.policy import Policy
 
 SCHEMA = 1
+_SLACK = 1e-6
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,15 @@ class Prediction:
             return self.device_memory_bytes / 1e6
         value: float | None = getattr(self, name)
         return value
+
+
+def exceeded(rules: Iterable[Rule], cost: Prediction) -> Iterator[Limit]:
+    """Yield the limits that a prediction exceeds, or of which it is not known."""
+    for rule in rules:
+        if isinstance(rule, Limit):
+            value = cost.metric(rule.metric)
+            if value is None or value > rule.most * (1 + _SLACK):
+                yield rule
 
 
 @dataclass(frozen=True)

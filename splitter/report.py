@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+from profiler.links import Link
 from protocol.console import paint, table
 from protocol.text import one_line
 from splitter.family_text import family_lines
@@ -26,11 +28,11 @@ def plan_text(plan: Plan) -> str:
         *_links(plan),
         *_wishes(plan),
         "",
-        paint(_headline(plan), "bold"),
-        *_gap(plan),
+        paint(headline(plan), "bold"),
+        *gap_lines(plan),
         "",
         _modes(plan),
-        *_unknown_energy(plan),
+        *unknown_energy_lines(plan),
         *_broken(plan),
         "",
         _candidates(plan.candidates),
@@ -39,7 +41,7 @@ def plan_text(plan: Plan) -> str:
             if any(candidate.verified for candidate in plan.candidates)
             else []
         ),
-        *([] if plan.memory is None else [_memory(plan.memory)]),
+        *([] if plan.memory is None else [memory_text(plan.memory)]),
         *family_lines(plan),
         *([""] if plan.notes else []),
         *plan.notes,
@@ -48,19 +50,23 @@ def plan_text(plan: Plan) -> str:
 
 
 def _machines(plan: Plan) -> str:
-    between = "".join(f" over {_machine(machine)}" for machine, _ in plan.edges)
+    between = "".join(f" over {machine_text(machine)}" for machine, _ in plan.edges)
     model = one_line(plan.model.name)
-    return f"{model} on {_machine(plan.device)}{between} with {_machine(plan.cloud)}"
+    return f"{model} on {machine_text(plan.device)}{between} with {machine_text(plan.cloud)}"
 
 
 def _links(plan: Plan) -> Iterator[str]:
     for name, link in (("link", plan.link), *(("edge link", link) for _, link in plan.edges)):
-        yield (
-            f"{name} {link.uplink_mbps:g}/{link.downlink_mbps:g} Mbit/s up/down, "
-            f"round trip {link.rtt_ms:g} ms"
-        )
+        yield f"{name} {link_text(link)}"
         if link.source:
             yield one_line(link.source)
+
+
+def link_text(link: Link) -> str:
+    """Return the rates and the round trip of a link."""
+    return (
+        f"{link.uplink_mbps:g}/{link.downlink_mbps:g} Mbit/s up/down, round trip {link.rtt_ms:g} ms"
+    )
 
 
 def _wishes(plan: Plan) -> list[str]:
@@ -69,13 +75,15 @@ def _wishes(plan: Plan) -> list[str]:
     return [", ".join((f"for {plan.objective}", *(one_line(str(rule)) for rule in plan.rules)))]
 
 
-def _gap(plan: Plan) -> list[str]:
+def gap_lines(plan: Plan) -> list[str]:
+    """Return by how much a better plan may be better, if the time limit came first."""
     if not plan.gap:
         return []
     return [f"The time limit came first: a plan that is up to {plan.gap:.1%} better may exist."]
 
 
-def _memory(memory: PartMemory) -> str:
+def memory_text(memory: PartMemory) -> str:
+    """Return what the parts of the chosen cut take in memory."""
     head, tail = (f"{size / 1e6:.0f} MB" for size in (memory.head_bytes, memory.tail_bytes))
     if not memory.tail_bytes:
         return f"Peak memory of the best: {head} on the device, nothing in the cloud."
@@ -87,18 +95,20 @@ def _memory(memory: PartMemory) -> str:
     return f"Peak memory of the best: head {head}, tail {tail} (the device holds both)."
 
 
-def _machine(machine: Machine) -> str:
+def machine_text(machine: Machine) -> str:
+    """Return a machine, how its costs are known, and their band."""
     return f"{one_line(machine.name)} ({machine.kind}, ±{machine.uncertainty:.0%})"
 
 
-def _headline(plan: Plan) -> str:
+def headline(plan: Plan) -> str:
+    """Return the decision in one line."""
     chosen = plan.chosen
     what = "run it all on the edge" if _is_whole(plan) else _DECISIONS[chosen.decision]
     text = f"Best: {what}, {chosen.predicted.latency_ms:.1f} ms a frame"
     if _pipelined(plan, ()):
         text += f", up to {1000 / chosen.predicted.period_ms:.1f} frames a second"
     if chosen.decision == "split" and not _is_whole(plan):
-        names = ", ".join(_short(tensor.name) for tensor in chosen.tensors)
+        names = ", ".join(short_name(tensor.name) for tensor in chosen.tensors)
         text += f", cut at {names}"
     return text
 
@@ -117,9 +127,8 @@ def _modes(plan: Plan) -> str:
     modes = _weighed(plan)
     costs = [candidate.predicted for candidate in modes.values()]
     columns = {
-        title: [cell(cost) for cost in costs]
-        for title, (cell, wanted) in _COLUMNS.items()
-        if wanted(plan, costs)
+        title: [column.text(cost) for cost in costs]
+        for title, column in columns_of(plan, costs).items()
     }
     names = [f"{name}{_marks(plan, candidate)}" for name, candidate in modes.items()]
     return table(list(zip(names, *columns.values(), strict=True)), ["mode", *columns])
@@ -139,8 +148,8 @@ def _broken(plan: Plan) -> list[str]:
     ]
 
 
-def _unknown_energy(plan: Plan) -> list[str]:
-    """Why a cell of the energies is a question mark: the device is known, the radio is not."""
+def unknown_energy_lines(plan: Plan) -> list[str]:
+    """Return why an energy is a question mark: the device is known, the radio is not."""
     known = [mode.predicted.device_energy_mj is not None for mode in _weighed(plan).values()]
     if all(known) or not any(known):
         return []
@@ -151,17 +160,11 @@ def _unknown_energy(plan: Plan) -> list[str]:
     return [reason]
 
 
-Cell = Callable[[Prediction], str]
 Wanted = Callable[[Plan, Sequence[Prediction]], bool]
 
 
 def _always(_plan: Plan, _costs: Sequence[Prediction]) -> bool:
     return True
-
-
-def _where(field: str) -> Wanted:
-    """A column that is there where some cost is known and not 0."""
-    return lambda _, costs: any(getattr(cost, field) for cost in costs)
 
 
 def _pipelined(plan: Plan, _costs: Sequence[Prediction]) -> bool:
@@ -174,35 +177,56 @@ def _limited_memory(plan: Plan, _costs: Sequence[Prediction]) -> bool:
     return any(isinstance(rule, Limit) and rule.metric == "device_memory_mb" for rule in plan.rules)
 
 
-def _ms(field: str) -> Cell:
-    return lambda cost: f"{getattr(cost, field):.2f}"
+@dataclass(frozen=True)
+class Column:
+    """How a figure of predictions is shown.
+
+    Attributes:
+        field: Its name in a prediction.
+        digits: Behind the point.
+        wanted: Whether it tells anything; ``None`` where that takes a value that is not 0.
+        unit: What the field is divided by.
+    """
+
+    field: str
+    digits: int = 2
+    wanted: Wanted | None = _always
+    unit: float = 1
+
+    def text(self, cost: Prediction) -> str:
+        """Return the figure of one prediction."""
+        value = getattr(cost, self.field)
+        return "?" if value is None else f"{value / self.unit:,.{self.digits}f}"
+
+    def is_wanted(self, plan: Plan, costs: Sequence[Prediction]) -> bool:
+        """Whether the figure tells anything of these predictions."""
+        if self.wanted is None:
+            return any(getattr(cost, self.field) for cost in costs)
+        return self.wanted(plan, costs)
 
 
-def _known(field: str, digits: int) -> Cell:
-    def cell(cost: Prediction) -> str:
-        value = getattr(cost, field)
-        return "?" if value is None else f"{value:,.{digits}f}"
-
-    return cell
-
-
-_COLUMNS: Mapping[str, tuple[Cell, Wanted]] = {
-    "ms": (_ms("latency_ms"), _always),
-    "device": (_ms("device_ms"), _always),
-    "encode": (_ms("encode_ms"), _always),
-    "uplink": (_ms("uplink_ms"), _always),
-    "decode": (_ms("decode_ms"), _always),
-    "edge": (_ms("edge_ms"), _where("edge_ms")),
-    "edge link": (_ms("edge_link_ms"), _where("edge_link_ms")),
-    "queue": (_ms("queue_ms"), _where("queue_ms")),
-    "cloud": (_ms("cloud_ms"), _always),
-    "downlink": (_ms("downlink_ms"), _always),
-    "bytes up": (lambda cost: f"{cost.uplink_bytes:,}", _always),
-    "device mJ": (_known("device_energy_mj", 0), _where("device_energy_mj")),
-    "USD/1000": (_known("usd_per_1000", 4), _where("usd_per_1000")),
-    "stage ms": (_ms("period_ms"), _pipelined),
-    "device MB": (lambda cost: f"{cost.device_memory_bytes / 1e6:.1f}", _limited_memory),
+_COLUMNS: Mapping[str, Column] = {
+    "ms": Column("latency_ms"),
+    "device": Column("device_ms"),
+    "encode": Column("encode_ms"),
+    "uplink": Column("uplink_ms"),
+    "decode": Column("decode_ms"),
+    "edge": Column("edge_ms", wanted=None),
+    "edge link": Column("edge_link_ms", wanted=None),
+    "queue": Column("queue_ms", wanted=None),
+    "cloud": Column("cloud_ms"),
+    "downlink": Column("downlink_ms"),
+    "bytes up": Column("uplink_bytes", 0),
+    "device mJ": Column("device_energy_mj", 0, None),
+    "USD/1000": Column("usd_per_1000", 4, None),
+    "stage ms": Column("period_ms", wanted=_pipelined),
+    "device MB": Column("device_memory_bytes", 1, _limited_memory, 1e6),
 }
+
+
+def columns_of(plan: Plan, costs: Sequence[Prediction]) -> dict[str, Column]:
+    """Return the figures that tell anything of these predictions, by title."""
+    return {title: column for title, column in _COLUMNS.items() if column.is_wanted(plan, costs)}
 
 
 def _candidates(candidates: Sequence[Candidate]) -> str:
@@ -222,11 +246,12 @@ def _candidates(candidates: Sequence[Candidate]) -> str:
 def _crossing(candidate: Candidate) -> Iterator[str]:
     shown = candidate.tensors[:3]
     for tensor in shown:
-        yield f"{_short(tensor.name)} {list(tensor.shape)} {tensor.codec}"
+        yield f"{short_name(tensor.name)} {list(tensor.shape)} {tensor.codec}"
     if len(candidate.tensors) > len(shown):
         yield f"{len(candidate.tensors) - len(shown)} more"
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
+    """Return the end of a long name, on one line."""
     name = one_line(name)
     return name if len(name) <= _NAME_CHARACTERS else f"...{name[3 - _NAME_CHARACTERS :]}"

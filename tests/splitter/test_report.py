@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from splitter.plans import PartMemory
-from splitter.report import _memory
+from splitter.report import memory_text
 
 MB = 1_000_000
 
@@ -19,4 +19,4 @@ MB = 1_000_000
     ],
 )
 def test_peak_memory_is_told_for_the_side_that_takes_it(memory: PartMemory, said: str) -> None:
-    assert _memory(memory).startswith(f"Peak memory of the best: {said}")
+    assert memory_text(memory).startswith(f"Peak memory of the best: {said}")
