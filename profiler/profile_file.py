@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from profiler.errors import ProfileError
 from profiler.profile import SCHEMA, CodecSpeed, EngineUsed, LayerCost, Profile, ProfileKind
 from profiler.values import ModelIdentity, TensorSlot
-from protocol.files import read_file
+from protocol.files import read_file, replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,12 +57,9 @@ def write_profile(profile: Profile, path: Path) -> None:
         ProfileError: The file cannot be written.
     """
     text = json.dumps(profile.to_dict(), indent=1, allow_nan=False) + "\n"
-    draft = path.with_name(f".headtail-{os.getpid()}")  # a long name would have no room for more
     try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
+        replace_file(path, text)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise ProfileError(f"cannot write profile {os.fspath(path)!r}: {error.strerror}") from error
 
 

@@ -1,4 +1,4 @@
-"""Read files that users name: files that have an end, up to a size.
+"""Files that users name: read those that have an end, up to a size, and write them whole.
 
 A pipe, a socket or a device such as /dev/zero would keep a command waiting or filling memory for
 ever. What is wrong comes as an OSError whose ``strerror`` says it, as all other troubles of files.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-__all__ = ["open_file", "read_file"]
+__all__ = ["open_file", "read_file", "replace_file"]
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -55,3 +55,18 @@ def read_file(path: Path, limit_bytes: int) -> bytes:
         text = f"it holds more than {limit_bytes:,} bytes, the limit"
         raise OSError(errno.EINVAL, text, os.fspath(path))
     return data
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a file, replacing the one that is there only once the new one is complete.
+
+    Raises:
+        OSError: It cannot be written; nothing of it is left then.
+    """
+    draft = path.with_name(f".headtail-{os.getpid()}")  # a long name would have no room for more
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from splitter.plans import Plan
+from profiler.links import Link
+from splitter.family import Family
 from splitter.policy import Policy
 
 POLICIES = {
@@ -15,15 +16,12 @@ POLICIES = {
 _ENDS = 1e-9
 
 
-def family_lines(plan: Plan) -> Iterator[str]:
-    """Yield where the best plan changes with the uplink, and how well cuts follow a trace."""
-    family = plan.family
-    if family is None:
-        return
+def family_lines(family: Family, link: Link) -> Iterator[str]:
+    """Yield where the best plan changes with the uplink."""
     low, high = family.box.uplink_mbps
     if not family.crossovers:
-        best = family.best(plan.link.uplink_mbps, family.rtt_ms, family.load)
-        yield f"For latency, {best.cut} stays the best from {low:g} to {high:g} Mbit/s up."
+        best = family.best(link.uplink_mbps, family.rtt_ms, family.load)
+        yield f"For latency, {best.cut} stays the best from {low:.3g} to {high:.3g} Mbit/s up."
     else:
         first, *_ = family.crossovers
         steps = "".join(
@@ -33,13 +31,13 @@ def family_lines(plan: Plan) -> Iterator[str]:
     others = len(family.members)
     if others > 1:
         yield (
-            f"{others} cuts are the best for some uplink of {low:g} to {high:g} Mbit/s, round trip "
-            f"up to {family.box.rtt_ms[1]:g} ms and load up to {family.box.load[1]:.0%}."
+            f"{others} cuts are the best for some uplink of {low:.3g} to {high:.3g} Mbit/s, round "
+            f"trip up to {family.box.rtt_ms[1]:g} ms and load up to {family.box.load[1]:.0%}."
         )
-    yield from map(_policy, plan.policies)
 
 
-def _policy(policy: Policy) -> str:
+def policy_line(policy: Policy) -> str:
+    """Return how well a way of choosing cuts follows a trace."""
     return (
         f"{POLICIES[policy.name]} ({cut_shares(policy)}): {policy.latency_ms:.1f} ms in "
         f"expectation, {policy.regret_ms:.1f} ms more than the best possible."

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from profiler.links import Link
 from protocol.console import paint, table
 from protocol.text import one_line
-from splitter.family_text import family_lines
+from splitter.family_text import family_lines, policy_line
 from splitter.plans import Candidate, Machine, PartMemory, Plan, Prediction
 from splitter.wishes import Limit
 
@@ -42,7 +42,8 @@ def plan_text(plan: Plan) -> str:
             else []
         ),
         *([] if plan.memory is None else [memory_text(plan.memory)]),
-        *family_lines(plan),
+        *([] if plan.family is None else family_lines(plan.family, plan.link)),
+        *map(policy_line, plan.policies),
         *([""] if plan.notes else []),
         *plan.notes,
     ]
