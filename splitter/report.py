@@ -194,10 +194,15 @@ class Column:
     wanted: Wanted | None = _always
     unit: float = 1
 
+    def value(self, cost: Prediction) -> float | None:
+        """Return the figure of one prediction, if it is known."""
+        value: float | None = getattr(cost, self.field)
+        return value if value is None or self.unit == 1 else value / self.unit
+
     def text(self, cost: Prediction) -> str:
-        """Return the figure of one prediction."""
-        value = getattr(cost, self.field)
-        return "?" if value is None else f"{value / self.unit:,.{self.digits}f}"
+        """Return it as it is shown."""
+        value = self.value(cost)
+        return "?" if value is None else f"{value:,.{self.digits}f}"
 
     def is_wanted(self, plan: Plan, costs: Sequence[Prediction]) -> bool:
         """Whether the figure tells anything of these predictions."""

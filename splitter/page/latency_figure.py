@@ -14,17 +14,19 @@ from splitter.plans import Plan, Prediction
 
 _BAR_PX, _ROW_PX, _AXIS_PX = 24, 26, 34
 _NARROWEST_PX, _CHARACTER_PX = 290.0, 6.6  # a phone's bar; labels must fit there
+_LONGEST = 8.0  # times the decision; longer bars are cut off
 _MUCH = 12.0  # ranges that differ so much are drawn on a logarithmic axis
 
 
 def stacked_latency(entries: Sequence[Entry]) -> Markup:
     """Return a bar for each candidate, all to one scale, with the parts of its latency."""
     costs = [each.candidate.predicted for each in entries]
-    scale = LinearScale.up_to(max(cost.latency_ms for cost in costs))
-    rows = (
-        _row(each, f"{cost.latency_ms:,.2f} ms", _bar(each, scale))
-        for each, cost in zip(entries, costs, strict=True)
-    )
+    most_ms = _LONGEST * costs[0].latency_ms
+    scale = LinearScale.up_to(max(ms for cost in costs if (ms := cost.latency_ms) <= most_ms))
+    rows = []
+    for each, cost in zip(entries, costs, strict=True):
+        ends = ", cut off" if cost.latency_ms > scale.end else ""
+        rows.append(_row(each, f"{cost.latency_ms:,.2f} ms{ends}", _bar(each, scale)))
     legend = [
         tag("li", _swatch(field), title)
         for field, title, _ in PARTS
@@ -66,10 +68,9 @@ def _bar(entry: Entry, scale: Scale) -> Markup:
     parts, start_ms = [], 0.0
     for field, title, _ in PARTS:
         taken_ms = getattr(cost, field)
-        if taken_ms:
-            parts.append(
-                _part(field, title, scale.place(start_ms), scale.place(taken_ms), taken_ms)
-            )
+        start, end = (min(scale.place(ms), 1.0) for ms in (start_ms, start_ms + taken_ms))
+        if end > start:
+            parts.append(_part(field, title, start, end - start, taken_ms))
         start_ms += taken_ms
     return drawing(
         f"{entry.name}, {cost.latency_ms:,.2f} ms",

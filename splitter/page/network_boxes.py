@@ -103,9 +103,10 @@ def _stretches(space: CutSpace, tiers: Sequence[int], most: int) -> Iterator[tup
     order = sorted(range(len(space.units)), key=lambda unit: (tiers[unit], unit))
     live = _live(space, order)
     forced = {end for end in range(1, len(order)) if tiers[order[end - 1]] != tiers[order[end]]}
-    width = 1
-    while sum(each <= width for each in live) < most / 2:
-        width += 1
+    width = next(
+        (width for width in sorted(set(live)) if sum(each <= width for each in live) >= most / 2),
+        max(live),
+    )
     ends = [end for end in range(1, len(order)) if live[end] <= width and end not in forced]
     kept = ends if len(ends) <= most else [ends[i * len(ends) // most] for i in range(most)]
     start = 0

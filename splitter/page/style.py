@@ -98,6 +98,7 @@ td,tbody th{white-space:nowrap}
 .role.best{background:var(--ink);color:var(--page);border-color:var(--ink)}
 .role.breaks{border-color:var(--mark);color:var(--mark);white-space:normal;overflow-wrap:anywhere;
  display:inline-block;max-width:17rem}
+tbody th .role.breaks{white-space:nowrap}
 .rows{list-style:none;margin:.6rem 0 0;padding:0}
 .rows li{display:grid;grid-template-columns:1fr auto;gap:0 .6rem;padding:.3rem 0;
  align-items:baseline}
@@ -122,7 +123,7 @@ svg .tick{fill:var(--muted)}
 .grid{stroke:var(--rule);stroke-width:1}
 .part{stroke:var(--page);stroke-width:1}
 .hatch{stroke-opacity:.38}
-svg .on{font-size:11px}
+svg .on{font-size:11px;paint-order:stroke;stroke-width:4px}
 .ours{fill:var(--ink);fill-opacity:.09}
 .whisker{stroke:var(--ink);stroke-width:1.5}
 .dot{fill:var(--page);stroke:var(--ink);stroke-width:1.5}
@@ -153,7 +154,7 @@ svg .crossing{font-size:11px;fill:var(--muted)}
 .plate{fill:var(--page);fill-opacity:.85}
 footer{max-width:70rem;margin:3rem auto 2rem;padding:0 1rem;color:var(--muted);font-size:.86rem}
 @media (min-width:60rem){
- .rows li{grid-template-columns:19rem 1fr 6rem;align-items:center}
+ .rows li{grid-template-columns:19rem 1fr 9.5rem;align-items:center}
  .bands li{grid-template-columns:19rem 1fr 12rem}
  .rows .figures{grid-column:3;grid-row:1}
  .rows .plot{grid-column:2;grid-row:1}
@@ -180,7 +181,7 @@ footer{max-width:70rem;margin:3rem auto 2rem;padding:0 1rem;color:var(--muted);f
 def stylesheet() -> str:
     """Return the page's CSS."""
     fills = "".join(
-        f".part.{name}{{fill:var(--{name})}}svg .on.{name}{{fill:var(--on-{name})}}"
+        f".part.{name}{{fill:var(--{name})}}svg .on.{name}{{fill:var(--on-{name});stroke:var(--{name})}}"
         for name in PARTS
     )
     hatches = "".join(

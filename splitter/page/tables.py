@@ -26,9 +26,7 @@ def parts_table(plan: Plan, entries: Sequence[Entry]) -> Markup:
     rows = []
     for each in entries:
         cost = each.candidate.predicted
-        cells = (
-            number(column.text(cost), getattr(cost, column.field)) for column in columns.values()
-        )
+        cells = (number(column.text(cost), column.value(cost)) for column in columns.values())
         rows.append([each.short_label, *cells])
     return table("Milliseconds, and bytes sent up", ["candidate", *columns], rows)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.files import open_file, read_file
+from protocol.files import open_file, read_file, replace_file
 
 
 def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
@@ -51,3 +51,18 @@ def test_a_missing_file_is_a_missing_file(tmp_path: Path) -> None:
 def test_a_file_that_hides_its_size_is_bounded_too() -> None:
     with pytest.raises(OSError, match="more than 100 bytes"):
         read_file(Path("/proc/self/maps"), 100)
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / ("n" * 250)
+    for text in ("first", "second \N{GREEK SMALL LETTER MU}"):
+        replace_file(path, text)
+        assert path.read_text(encoding="utf-8") == text
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder"):
+        replace_file(tmp_path / "folder", "text")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
