@@ -30,6 +30,7 @@ from splitter.command import main
 from splitter.errors import PlanError
 from tests.cloud_worker.support import tails
 from tests.cloud_worker.test_server import serve
+from tests.splitter.page.plans import figures, read_page
 from tests.zoo import batch_concat, chain_cnn, loop_state, runtime_operator
 
 PREDICTED = {
@@ -123,6 +124,29 @@ def test_the_table_shows_the_modes_and_no_control_characters(model: Path) -> Non
         assert words in process.stdout
     assert "\x1b" not in process.stdout
     assert process.stderr == ""
+
+
+def test_a_report_is_a_page_beside_what_is_printed(model: Path, tmp_path: Path) -> None:
+    page = tmp_path / "plan.html"
+    plan = plan_json(model, "--device", "pi4", "--link", "20mbps", "--explain", "--report", page)
+    assert figures(read_page(page.read_text(encoding="utf-8")))["device", "latency_ms"] == (
+        f"{plan['baselines']['device']['latency_ms']:,.3f}",
+        plan["baselines"]["device"]["latency_ms"],
+    )
+    page.unlink()
+    told = split_plan(model, "--device", "pi4", "--link", "20mbps", "--report", page).stdout
+    assert told.endswith(f"\nreport written to {page}\n")
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_a_report_that_cannot_be_written_is_told_before_the_work(
+    model: Path, tmp_path: Path
+) -> None:
+    for target, reason in ((tmp_path / "no" / "x.html", "no folder"), (tmp_path, "is no file")):
+        process = split_plan(model, "--device", "pi4", "--link", "20mbps", "--report", target)
+        assert (process.returncode, process.stdout) == (2, "")
+        assert reason in process.stderr
+        assert process.stderr.count("\n") == 1
 
 
 def test_local_measures_and_a_bundle_is_written(model: Path, tmp_path: Path) -> None:

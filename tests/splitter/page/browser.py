@@ -1,4 +1,4 @@
-"""A real browser for tests, driven through the DevTools protocol over two pipes: no port, no client.
+"""A real browser for tests, driven through the DevTools protocol over two pipes.
 
 https://chromedevtools.github.io/devtools-protocol/; messages are JSON, each ended by a zero byte.
 """
