@@ -181,7 +181,8 @@ footer{max-width:70rem;margin:3rem auto 2rem;padding:0 1rem;color:var(--muted);f
 def stylesheet() -> str:
     """Return the page's CSS."""
     fills = "".join(
-        f".part.{name}{{fill:var(--{name})}}svg .on.{name}{{fill:var(--on-{name});stroke:var(--{name})}}"
+        f".part.{name}{{fill:var(--{name})}}"
+        f"svg .on.{name}{{fill:var(--on-{name});stroke:var(--{name})}}"
         for name in PARTS
     )
     hatches = "".join(
