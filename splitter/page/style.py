@@ -107,7 +107,8 @@ tbody th .role.breaks{white-space:nowrap}
 .rows .figures{font-size:.86rem;font-variant-numeric:tabular-nums;text-align:right}
 .rows .chosen .figures{color:var(--ink);font-weight:600}
 .rows strong{color:var(--mark);border-color:var(--mark)}
-.who code,.rows .figures{white-space:nowrap}
+.sign+code,.rows .figures{white-space:nowrap}
+.rows.bands .figures{white-space:normal}
 .rows .plot{padding:0}
 .legend{display:flex;flex-wrap:wrap;gap:.2rem .9rem;list-style:none;padding:0;margin:.4rem 0;
  font-size:.82rem}
@@ -155,7 +156,7 @@ svg .crossing{font-size:11px;fill:var(--muted)}
 footer{max-width:70rem;margin:3rem auto 2rem;padding:0 1rem;color:var(--muted);font-size:.86rem}
 @media (min-width:60rem){
  .rows li{grid-template-columns:19rem 1fr 9.5rem;align-items:center}
- .bands li{grid-template-columns:19rem 1fr 12rem}
+ .bands li{grid-template-columns:19rem 1fr 14rem}
  .rows .figures{grid-column:3;grid-row:1}
  .rows .plot{grid-column:2;grid-row:1}
 }
@@ -167,11 +168,12 @@ footer{max-width:70rem;margin:3rem auto 2rem;padding:0 1rem;color:var(--muted);f
  body{font-size:10.5pt}
  nav{display:none}
  h2,h3,caption,.hint{break-after:avoid}
- .rows li,.axes,table,tr,.modes{break-inside:avoid}
+ p,.rows li,.axes,tr,.modes{break-inside:avoid}
+ tbody tr:first-child{break-before:avoid}
  .scroll{overflow:visible}
  .figures-table{font-size:6.5pt}
  .figures-table th,.figures-table td{padding:1pt 2pt}
- td,th,tbody th,code,.figures-table thead th{white-space:normal}
+ td,th,tbody th,.figures-table thead th,.figures-table thead .sign+code{white-space:normal}
  .beside{display:block}
  svg.network{width:auto;height:auto;max-width:100%;max-height:225mm;break-inside:avoid}
 }
