@@ -25,7 +25,7 @@ def moved(situation: Situation, name: str, value: float) -> Situation:
     return replace(situation, link=replace(situation.link, **{name: value}))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(situations())
 def test_decisions_change_where_they_are_said_to(situation: Situation) -> None:
     assume(not situation.space.unsendable.intersection(situation.space.graph.outputs))
@@ -44,7 +44,7 @@ def test_decisions_change_where_they_are_said_to(situation: Situation) -> None:
             assert chosen[plan.chosen.cut] > after.chosen.predicted.latency_ms
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(situations())
 def test_no_neighbour_is_better(situation: Situation) -> None:
     assume(not situation.space.unsendable.intersection(situation.space.graph.outputs))

@@ -42,7 +42,7 @@ def best_of_all(situation: Situation, moment: tuple[float, float, float]) -> flo
     )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(situations())
 def test_the_best_of_the_family_is_the_best_of_all_cuts(situation: Situation) -> None:
     assume(not situation.space.unsendable.intersection(situation.space.graph.outputs))
@@ -52,7 +52,7 @@ def test_the_best_of_the_family_is_the_best_of_all_cuts(situation: Situation) ->
         assert best == pytest.approx(best_of_all(situation, moment), rel=1e-5, abs=1e-9)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(situations(), st.floats(0, 0.7))
 def test_crossovers_are_where_the_best_changes(situation: Situation, load: float) -> None:
     assume(not situation.space.unsendable.intersection(situation.space.graph.outputs))

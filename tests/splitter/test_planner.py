@@ -71,7 +71,7 @@ def every_placement(weighing: Weighing) -> list[Placement]:
     return [weighing.placement_of(cut.units) for cut in weighing.situation.space.all_cuts()]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(situations())
 def test_the_plan_is_the_best_of_all_cuts(situation: Situation) -> None:
     space = situation.space
@@ -96,7 +96,7 @@ def test_the_plan_is_the_best_of_all_cuts(situation: Situation) -> None:
         assert metric_value(weighing.flow, latency, placement) == pytest.approx(told, abs=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(situations())
 def test_parts_add_up_and_baselines_are_there(situation: Situation) -> None:
     assume(not situation.space.unsendable.intersection(situation.space.graph.outputs))

@@ -29,7 +29,7 @@ def planned(situation: Situation, *rules: Rule, objective: str = "latency") -> o
     return make_plan(replace(situation, wishes=wishes))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(situations(), st.data())
 def test_what_is_kept_never_crosses_nor_is_made_elsewhere(
     situation: Situation, data: st.DataObject
