@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
@@ -55,9 +54,9 @@ def test_no_neighbour_is_better(situation: Situation) -> None:
         assert neighbour.values[0] >= explanation.values[0] * (1 - 1e-6)
 
 
-def test_rules_that_bind_are_told_with_their_price(tmp_path: Path) -> None:
+def test_rules_that_bind_are_told_with_their_price() -> None:
     rules = (Keep("input"), Limit("latency_ms", 1e6))
-    situation = toy(tmp_path, link=SteadyLink(1e4, 1e4), wishes=Wishes(rules=rules))
+    situation = toy(link=SteadyLink(1e4, 1e4), wishes=Wishes(rules=rules))
     plan = make_plan(situation)
     keep, limit = explain(situation, plan).bindings
     free = make_plan(replace(situation, wishes=Wishes()))
@@ -69,8 +68,8 @@ def test_rules_that_bind_are_told_with_their_price(tmp_path: Path) -> None:
     assert "latency_ms<=1e+06 does not bind" in text
 
 
-def test_what_is_not_known_is_said(tmp_path: Path) -> None:
-    situation = toy(tmp_path, wishes=Wishes(parse_objectives("throughput")))
+def test_what_is_not_known_is_said() -> None:
+    situation = toy(wishes=Wishes(parse_objectives("throughput")))
     plan = make_plan(situation)
     explanation = explain(situation, plan)
     assert explanation.flips is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -82,8 +81,8 @@ def cuts_of(family: Family, rtt_ms: float, load: float) -> list[str]:
     return [family.crossovers[0].slower, *(each.faster for each in family.crossovers)]
 
 
-def test_rules_hold_for_the_whole_family(tmp_path: Path) -> None:
-    situation = toy(tmp_path, wishes=Wishes(rules=(Keep("input"),)))
+def test_rules_hold_for_the_whole_family() -> None:
+    situation = toy(wishes=Wishes(rules=(Keep("input"),)))
     family = plan_family(Weighing(situation), BOX)
     assert "cloud" not in {member.cut for member in family.members}
     free = plan_family(Weighing(replace(situation, wishes=Wishes())), BOX)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -133,57 +135,63 @@ def situation_of(prepared: Prepared, codec: str = "affine8") -> Situation:
     )
 
 
-def toy(tmp_path: Path, **changes: object) -> Situation:
+@cache
+def _toy() -> Situation:
+    """Nothing of it is changed, so one trial of the model serves all tests."""
     model = resnet_toy()
-    prepared = prepare(model.proto, model.feeds, tmp_path)
-    return replace(situation_of(prepared), **changes)  # type: ignore[arg-type]
+    with tempfile.TemporaryDirectory() as folder:
+        return situation_of(prepare(model.proto, model.feeds, Path(folder)))
 
 
-def test_a_picture_is_sent_as_a_picture_where_that_is_cheaper(tmp_path: Path) -> None:
+def toy(**changes: object) -> Situation:
+    return replace(_toy(), **changes)  # type: ignore[arg-type]
+
+
+def test_a_picture_is_sent_as_a_picture_where_that_is_cheaper() -> None:
     small = InputEncoding("x", "jpeg90", 100, (12, 12, 3))
-    plan = make_plan(toy(tmp_path, picture=small))
+    plan = make_plan(toy(picture=small))
     (tensor,) = plan.cloud_only.tensors
     assert (tensor.codec, tensor.dtype, tensor.bytes) == ("jpeg90", "uint8", 100)
     large = replace(small, bytes=1_000_000)
-    (tensor,) = make_plan(toy(tmp_path, picture=large)).cloud_only.tensors
+    (tensor,) = make_plan(toy(picture=large)).cloud_only.tensors
     assert tensor.codec == "affine8"
 
 
-def test_a_dead_slow_link_keeps_everything_on_the_device(tmp_path: Path) -> None:
-    plan = make_plan(toy(tmp_path, link=SteadyLink(0.001, 0.001, 500)))
+def test_a_dead_slow_link_keeps_everything_on_the_device() -> None:
+    plan = make_plan(toy(link=SteadyLink(0.001, 0.001, 500)))
     assert plan.chosen.decision == "device"
     assert not plan.cloud_nodes
 
 
-def test_a_fast_link_sends_everything_to_the_cloud(tmp_path: Path) -> None:
-    plan = make_plan(toy(tmp_path, link=SteadyLink(1e5, 1e5)))
+def test_a_fast_link_sends_everything_to_the_cloud() -> None:
+    plan = make_plan(toy(link=SteadyLink(1e5, 1e5)))
     assert plan.chosen.decision == "cloud"
     assert not plan.device_nodes
 
 
-def test_it_says_when_the_decision_may_flip(tmp_path: Path) -> None:
-    sure = make_plan(toy(tmp_path, link=SteadyLink(0.001, 0.001, 500)))
+def test_it_says_when_the_decision_may_flip() -> None:
+    sure = make_plan(toy(link=SteadyLink(0.001, 0.001, 500)))
     assert not any("uncertainty" in note for note in sure.notes)
-    situation = toy(tmp_path, link=SteadyLink(1e5, 1e5))
+    situation = toy(link=SteadyLink(1e5, 1e5))
     vague = replace(situation.device, uncertainty=0.95)
     plan = make_plan(replace(situation, device=vague))
     assert any("Within the uncertainty of the costs (up to 95%)" in note for note in plan.notes)
 
 
-def test_it_says_that_fidelity_was_not_measured(tmp_path: Path) -> None:
-    plan = make_plan(toy(tmp_path, link=SteadyLink(1e5, 1e5)))
+def test_it_says_that_fidelity_was_not_measured() -> None:
+    plan = make_plan(toy(link=SteadyLink(1e5, 1e5)))
     assert "Fidelity of affine8 was not measured; the answer may change." in plan.notes
 
 
-def test_a_codec_without_a_speed_is_refused_by_name(tmp_path: Path) -> None:
-    situation = toy(tmp_path)
+def test_a_codec_without_a_speed_is_refused_by_name() -> None:
+    situation = toy()
     slow = replace(situation.device, codecs={"raw": _CODECS["raw"]})
     with pytest.raises(PlanError, match="'slow' does not say how fast the codec 'affine8' is"):
         make_plan(replace(situation, device=slow))
 
 
-def test_an_input_that_cannot_be_sent_is_refused_by_name(tmp_path: Path) -> None:
-    situation = toy(tmp_path)
+def test_an_input_that_cannot_be_sent_is_refused_by_name() -> None:
+    situation = toy()
     space = CutSpace(situation.space.graph, situation.space.units, frozenset({"x"}))
     with pytest.raises(PlanError, match="'x', by its type or size: no message carries it"):
         make_plan(replace(situation, space=space))
@@ -197,8 +205,8 @@ def test_nothing_is_cut_at_a_string(tmp_path: Path) -> None:
     assert plan.best_split is not None
 
 
-def test_energy_is_counted_where_power_is_known(tmp_path: Path) -> None:
-    situation = toy(tmp_path)
+def test_energy_is_counted_where_power_is_known() -> None:
+    situation = toy()
     blind = make_plan(situation)
     assert blind.device_only.predicted.device_energy_mj is None
     powered = replace(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from profiler.links.traced import TracedLink
@@ -14,15 +12,15 @@ from splitter.weighing import Weighing
 from tests.splitter.test_planner import toy
 
 
-def policies(tmp_path: Path, trace: BandwidthTrace):  # type: ignore[no-untyped-def]
+def policies(trace: BandwidthTrace):  # type: ignore[no-untyped-def]
     link = TracedLink(trace, 5.0, "drawn.csv")
-    weighing = Weighing(toy(tmp_path, link=link))
+    weighing = Weighing(toy(link=link))
     family = plan_family(weighing, Box((0.001, 1000.0), (0.0, 100.0), (0.0, 0.5)))
     return {policy.name: policy for policy in trace_policies(family, link, 0.0)}
 
 
-def test_who_knows_the_future_is_never_beaten(tmp_path: Path) -> None:
-    found = policies(tmp_path, BandwidthTrace((0.0, 2.0, 4.0), (100.0, 0.05, 0.0)))
+def test_who_knows_the_future_is_never_beaten() -> None:
+    found = policies(BandwidthTrace((0.0, 2.0, 4.0), (100.0, 0.05, 0.0)))
     clairvoyant = found["clairvoyant"]
     assert clairvoyant.regret_ms == 0
     for policy in found.values():
@@ -33,7 +31,7 @@ def test_who_knows_the_future_is_never_beaten(tmp_path: Path) -> None:
     assert found["by rate"].latency_ms < found["static"].latency_ms
 
 
-def test_on_a_steady_link_all_are_the_same(tmp_path: Path) -> None:
-    found = policies(tmp_path, BandwidthTrace((0.0, 1.0), (20.0, 20.0)))
+def test_on_a_steady_link_all_are_the_same() -> None:
+    found = policies(BandwidthTrace((0.0, 1.0), (20.0, 20.0)))
     for policy in found.values():
         assert policy.regret_ms == pytest.approx(0, abs=1e-6)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -47,15 +46,15 @@ def test_what_is_kept_never_crosses_nor_is_made_elsewhere(
             assert situation.space.unit_of[reader.name] in candidate.units
 
 
-def test_inputs_that_are_kept_leave_no_cloud_only(tmp_path: Path) -> None:
-    plan = make_plan(toy(tmp_path, link=FAST, wishes=Wishes(rules=(Keep("input"),))))
+def test_inputs_that_are_kept_leave_no_cloud_only() -> None:
+    plan = make_plan(toy(link=FAST, wishes=Wishes(rules=(Keep("input"),))))
     assert plan.chosen.decision != "cloud"
     assert "cloud" not in {candidate.cut for candidate in plan.candidates}
     assert plan.cloud_only.breaks == ("--keep-on-device input",)
 
 
-def test_the_first_nodes_and_pins(tmp_path: Path) -> None:
-    situation = toy(tmp_path, link=FAST)
+def test_the_first_nodes_and_pins() -> None:
+    situation = toy(link=FAST)
     names = [node.name for node in situation.space.graph.regular]
     first = make_plan(replace(situation, wishes=Wishes(rules=(Keep("first:3"),))))
     assert set(names[:3]) <= set(first.device_nodes)
@@ -66,17 +65,17 @@ def test_the_first_nodes_and_pins(tmp_path: Path) -> None:
     assert names[-1] in away.cloud_nodes
 
 
-def test_operators_that_a_tier_lacks(tmp_path: Path) -> None:
-    situation = toy(tmp_path, link=SteadyLink(0.01, 0.01, 500))
+def test_operators_that_a_tier_lacks() -> None:
+    situation = toy(link=SteadyLink(0.01, 0.01, 500))
     assert make_plan(situation).chosen.decision == "device"
     plan = make_plan(replace(situation, wishes=Wishes(rules=(Lack("device", ("Conv",)),))))
     kinds = {situation.space.graph.by_name[name].op_type for name in plan.device_nodes}
     assert "Conv" not in kinds
 
 
-def test_a_fidelity_floor_without_measurements_leaves_what_loses_nothing(tmp_path: Path) -> None:
+def test_a_fidelity_floor_without_measurements_leaves_what_loses_nothing() -> None:
     both = (parse_codec("affine8"), parse_codec("raw"))
-    situation = toy(tmp_path, link=FAST, codecs=both)
+    situation = toy(link=FAST, codecs=both)
     plan = make_plan(replace(situation, wishes=Wishes(rules=(Limit("kl_nats", 0.01),))))
     assert plan.chosen.decision != "device"
     assert {tensor.codec for tensor in plan.chosen.tensors} == {"raw"}
@@ -84,8 +83,8 @@ def test_a_fidelity_floor_without_measurements_leaves_what_loses_nothing(tmp_pat
     assert make_plan(only_lossy).chosen.decision == "device"
 
 
-def test_measured_losses_add_up(tmp_path: Path) -> None:
-    situation = toy(tmp_path, link=FAST)
+def test_measured_losses_add_up() -> None:
+    situation = toy(link=FAST)
     losses = {(name, "affine8"): 0.004 for name in situation.tensors}
     known = replace(situation, fidelity_kl=losses)
     plan = make_plan(replace(known, wishes=Wishes(rules=(Limit("kl_nats", 0.005),))))
@@ -95,8 +94,8 @@ def test_measured_losses_add_up(tmp_path: Path) -> None:
     assert strict.chosen.decision == "device"
 
 
-def test_limits_bind(tmp_path: Path) -> None:
-    situation = toy(tmp_path, link=SteadyLink(5, 5, 10))
+def test_limits_bind() -> None:
+    situation = toy(link=SteadyLink(5, 5, 10))
     free = make_plan(situation)
     most = free.chosen.predicted.device_memory_bytes / 1e6 * 0.999
     for limit in (Limit("device_memory_mb", most), Limit("uplink_bytes", 1.0)):
@@ -106,8 +105,8 @@ def test_limits_bind(tmp_path: Path) -> None:
         assert value <= limit.most * (1 + 1e-6)
 
 
-def test_conflicts_are_named_and_nothing_else(tmp_path: Path) -> None:
-    situation = toy(tmp_path, link=SteadyLink(1, 1, 100))
+def test_conflicts_are_named_and_nothing_else() -> None:
+    situation = toy(link=SteadyLink(1, 1, 100))
     rules = (
         Limit("device_ms", 1e6),
         Keep("input"),

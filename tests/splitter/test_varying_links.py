@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,8 +47,8 @@ def test_the_short_list_holds_a_cut_close_to_the_best_of_all(
     assert latencies == sorted(latencies)
 
 
-def test_times_on_the_link_are_those_of_the_whole_message(tmp_path: Path) -> None:
-    plan = make_plan(toy(tmp_path, link=UNEVEN))
+def test_times_on_the_link_are_those_of_the_whole_message() -> None:
+    plan = make_plan(toy(link=UNEVEN))
     pace = TracePace(UNEVEN.trace, 0.0)
     starts_s = (np.arange(20_000) + 0.5) / 20_000 * UNEVEN.trace.period_s
     for candidate in plan.candidates:
@@ -66,8 +65,8 @@ def test_times_on_the_link_are_those_of_the_whole_message(tmp_path: Path) -> Non
         assert cost.uplink_p50_ms <= cost.uplink_p95_ms
 
 
-def test_a_plan_tells_how_the_link_varies(tmp_path: Path) -> None:
-    situation = toy(tmp_path)
+def test_a_plan_tells_how_the_link_varies() -> None:
+    situation = toy()
     slow_device = replace(situation.device, whole_ms=1e5)
     plan = make_plan(replace(situation, device=slow_device, link=UNEVEN))
     assert plan.chosen.decision != "device"

@@ -39,7 +39,7 @@ NOTHING = PartTimes(None, None)
 
 
 def test_timings_that_confirm_the_profile_change_nothing(tmp_path: Path) -> None:
-    situation = toy(tmp_path)
+    situation = toy()
     before, timer = make_plan(situation), Timer(otherwise=NOTHING)
     after = verified_plan(situation, timer, 3)
     assert after.chosen.predicted == before.chosen.predicted
@@ -49,7 +49,7 @@ def test_timings_that_confirm_the_profile_change_nothing(tmp_path: Path) -> None
 
 
 def test_a_leader_that_turns_out_slow_loses(tmp_path: Path) -> None:
-    situation = toy(tmp_path)
+    situation = toy()
     before = make_plan(situation)
     assert before.best_split is not None
     timer = Timer(PartTimes(1e6, 1e6), otherwise=NOTHING)
@@ -62,7 +62,7 @@ def test_a_leader_that_turns_out_slow_loses(tmp_path: Path) -> None:
 
 
 def test_no_more_is_timed_than_there_is(tmp_path: Path) -> None:
-    situation, timer = toy(tmp_path), Timer(otherwise=NOTHING)
+    situation, timer = toy(), Timer(otherwise=NOTHING)
     plan = verified_plan(situation, timer, 1000)
     assert all(item.verified for item in plan.candidates)
     assert len(timer.asked) == len(set(timer.asked)) < 1000
