@@ -53,7 +53,7 @@ def check_many(
             most = limit * problem.flow.unit_count + 10
             problem = replace(problem, limits={"m1": most, "m2": 2 * most})
         possible += check(problem, seed)
-    assert possible > 0
+    assert possible > len(seeds) / 10
 
 
 @pytest.mark.parametrize("shape", SHAPES)
